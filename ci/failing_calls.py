@@ -8,13 +8,12 @@ leave everything unchanged: no leak, no incomplete object, no stream in a captur
 from __future__ import annotations
 
 import ctypes
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import cudacore_handles as ch
-from pytest_cudacore import live_objects, make_captures_global
+from pytest_cudacore import leaked_since, live_objects, make_captures_global
 
 UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 # Calls that destroy: a failure is reported and does not fail the operation, and the driver's object remains.
@@ -54,16 +53,6 @@ class Operation(NamedTuple):
     kept: tuple[str, ...] = ()  # kinds of objects that a capture may keep until it ends
 
 
-class Outcome(NamedTuple):
-    """The result of an operation in which one call was made to fail."""
-
-    error: Exception | None
-    failed: bool  # whether the operation made the call that should fail
-    context_kept: bool
-    leaked: list[str]
-    captured: tuple[bool, bool]  # whether a stream was left in a capture, and whether the capture has other nodes
-
-
 # Returns whether a stream is in a capture that cannot be ended, and how many nodes the builder of `begin` has captured.
 Captured = Callable[[Any, Any], tuple[bool, int]]
 
@@ -73,84 +62,74 @@ def no_capture(world: Any, begun: Any) -> tuple[bool, int]:
     return False, 0
 
 
-def make_current(here: ch.Device | None, sim: Any) -> int | None:
-    """Make a device's context current, or none; return its handle."""
-    driver, out = sim.load(), ctypes.c_void_p()
-    if here is None:
-        driver.cuCtxSetCurrent(None)
-    else:
-        here.set_current()
-    driver.cuCtxGetCurrent(ctypes.byref(out))
+class Outcome(NamedTuple):
+    """The result of an operation, in which one call may have been made to fail."""
+
+    calls: list[str]  # of an operation without a failure
+    error: Exception | None
+    failed: bool  # whether the operation made the call that should fail
+    context_kept: bool
+    leaked: dict[str, int]
+    captured: tuple[bool, bool]  # whether a stream was left in a capture, and whether the capture has other nodes
+
+
+def current_context(sim: Any) -> int | None:
+    out = ctypes.c_void_p()
+    sim.load().cuCtxGetCurrent(ctypes.byref(out))
     return out.value
 
 
-def is_current(context: int | None, sim: Any) -> bool:
-    """Return whether a context, or none, is current on this thread."""
-    out = ctypes.c_void_p()
-    sim.load().cuCtxGetCurrent(ctypes.byref(out))
-    return out.value == context
-
-
-def run_unfailed(op: Operation, world: Any, sim: Any, here: ch.Device | None) -> list[str]:
-    """Run an operation while a device's context, or none, is current; return the calls that it makes."""
-    begun = op.begin(world)
-    live_objects()  # destroys queued boxes now, so that they are not destroyed during the operation
-    make_current(here, sim)
-    with sim.logging() as made:
-        result = op.do(world, begun)
-    world.device.set_current()
-    op.undo(world, result)
-    del result
-    op.end(world, begun)
-    return [call.name for call in made]
-
-
-def run_failing(
-    op: Operation, world: Any, sim: Any, here: ch.Device | None, name: str, nth: int, captured: Captured
+def attempt(
+    op: Operation,
+    world: Any,
+    sim: Any,
+    here: ch.Device | None,
+    captured: Captured = no_capture,
+    failing: tuple[str, int] | None = None,
 ) -> Outcome:
-    """Run an operation with one failing call; then undo what it did, if anything."""
+    """Run an operation while a device's context, or none, is current; then undo what it did, if anything.
+
+    `failing` has the name of the call to make fail, and its number among the calls of this name.
+    """
+
+    def alive() -> dict[str, int]:
+        boxes = {f"box of {kind}": n for kind, n in live_objects().items() if kind not in op.kept}
+        return boxes | {kind: n for kind, n in sim.live().items() if kind not in op.kept}
+
     world.device.sync()
     begun = op.begin(world)
     nodes = captured(world, begun)[1]
-    boxes, objects = live_objects(), sim.live()
+    before = alive()  # destroys queued boxes now, so that they are not destroyed during the operation
+    if here is None:
+        sim.load().cuCtxSetCurrent(None)
+    else:
+        here.set_current()
+    context = current_context(sim)
     error: Exception | None = None
-    result = None
-    failed = True
-    context = make_current(here, sim)
+    made: Any
+    result, made, failed = None, [], True
     try:
-        with sim.failing(name, nth=nth, error=UNKNOWN):
+        with sim.failing(failing[0], nth=failing[1], error=UNKNOWN) if failing else sim.logging() as made:
             result = op.do(world, begun)
-    except AssertionError:
-        failed = False
-    except Exception as caught:  # stored without its traceback, which keeps objects
-        error = caught.with_traceback(None)
-        error.__context__ = error.__cause__ = None
-    context_kept = is_current(context, sim)
+    except Exception as caught:
+        if not failing:
+            raise
+        failed = not isinstance(caught, AssertionError)
+        if failed:  # the error is stored without its traceback, which keeps objects
+            error = caught.with_traceback(None)
+            error.__context__ = error.__cause__ = None
+    context_kept = current_context(sim) == context
     world.device.set_current()
     if error is None:
         op.undo(world, result)
         del result
     # A capture keeps what a call that was successful after all has used.
-    leaked = more_alive(boxes, objects, sim, op.kept) if error is not None or captured is no_capture else []
+    must_be_gone = failing and (error is not None or captured is no_capture)
+    leaked = leaked_since(before, alive) if must_be_gone else {}
     is_left, count = captured(world, begun) if error is not None else (False, nodes)
     op.end(world, begun)
-    return Outcome(error, failed, context_kept, leaked, (is_left, count not in (0, nodes)))
-
-
-def more_alive(boxes: dict[str, int], objects: dict[str, int], sim: Any, kept: tuple[str, ...]) -> list[str]:
-    """Describe new live objects. Wait for a while, because a thread of the driver releases what graphs kept."""
-    end = time.monotonic() + 2
-    while True:
-        now = [(live_objects(), boxes), (sim.live(), objects)]
-        more = [
-            f"{n - was.get(kind, 0)} x {kind}"
-            for counts, was in now
-            for kind, n in counts.items()
-            if n > was.get(kind, 0) and kind not in kept
-        ]
-        if not more or time.monotonic() > end:
-            return more
-        time.sleep(0.001)
+    calls = [] if failing else [call.name for call in made]
+    return Outcome(calls, error, failed, context_kept, leaked, (is_left, count not in (0, nodes)))
 
 
 def fail_each(
@@ -168,9 +147,9 @@ def fail_each(
 
     A failed call may leave the operation a success if it is in `quiet`, or if `lost` says so of its place in the calls.
     """
-    run_unfailed(op, world, sim, here)  # the first run makes the queries whose results are cached
+    attempt(op, world, sim, here)  # the first run makes the queries whose results are cached
     before = world.state()
-    calls = run_unfailed(op, world, sim, here)
+    calls = attempt(op, world, sim, here).calls
     assert world.state() == before, "the operation is not undone"
     quiet = (*op.quiet, *quiet, ASKED)
     seen: Counter[str] = Counter()
@@ -179,7 +158,7 @@ def fail_each(
         if (name in DESTROYS) is not destroys:
             continue
         what = f"{op.name}: call {seen[name]} of {name}"
-        outcome = run_failing(op, world, sim, here, name, seen[name], captured)
+        outcome = attempt(op, world, sim, here, captured, (name, seen[name]))
         error = outcome.error
         assert outcome.failed or name in quiet, f"{what} was not made"
         assert outcome.context_kept, f"{what}: another context is current"
@@ -191,7 +170,7 @@ def fail_each(
             assert name.startswith(error.operation), f"{what}: {error}"
             assert (error.code, error.code_name) == (UNKNOWN, "CUDA_ERROR_UNKNOWN"), f"{what}: {error}"
         assert not any(outcome.captured), f"{what}: a stream is in a capture, or a node was captured"
-        assert not outcome.leaked, f"{what}: {', '.join(outcome.leaked)} leaked"
+        assert not outcome.leaked, f"{what}: {outcome.leaked} leaked"
         assert world.state() == before, what
-    run_unfailed(op, world, sim, here)
+    attempt(op, world, sim, here)
     return seen.total()

@@ -29,7 +29,6 @@ import re
 import sys
 import time
 import traceback
-from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import CodeType, TracebackType
@@ -241,12 +240,7 @@ def _live_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     if node.stash.get(CALL_FAILED, False):
         return  # the traceback of the failure keeps the test's objects alive
     node.funcargs.clear()  # all other fixtures are torn down, but this dict still keeps their values alive
-    leaked = more_than(before)
-    # A thread of the driver releases what graphs kept alive, so the counts can fall a moment later.
-    end = time.monotonic() + SECONDS_TO_SETTLE
-    while leaked and time.monotonic() < end:
-        time.sleep(0.01)
-        leaked = more_than(before)
+    leaked = leaked_since(before)
     if leaked:
         what = ", ".join(f"{count} x {kind}" for kind, count in sorted(leaked.items()))
         pytest.fail(f"live CUDA objects that were not there before this test: {what}", pytrace=False)
@@ -259,10 +253,6 @@ def pytest_cuda_settle() -> None:
         from cudacore_handles._cffi import lib
 
         lib.cch_reclaim_drain()
-
-
-def more_than(before: dict[str, int]) -> dict[str, int]:
-    return {kind: count - before[kind] for kind, count in live_objects().items() if count > before[kind]}
 
 
 def make_captures_global() -> str:
@@ -281,7 +271,20 @@ def live_objects() -> dict[str, int]:
 
     gc.collect()
     pytest_cuda_settle()
-    return defaultdict(int, cudacore_handles.live_counts())
+    return cudacore_handles.live_counts()
+
+
+def leaked_since(before: dict[str, int], count: Callable[[], dict[str, int]] = live_objects) -> dict[str, int]:
+    """Return how many objects of each kind have been added to the counts.
+
+    Wait for a while until there are none, because a thread of the driver releases what graphs kept alive.
+    """
+    end = time.monotonic() + SECONDS_TO_SETTLE
+    while True:
+        leaked = {kind: now - before.get(kind, 0) for kind, now in count().items() if now > before.get(kind, 0)}
+        if not leaked or time.monotonic() > end:
+            return leaked
+        time.sleep(0.01)
 
 
 def _forget_locals(tb: TracebackType) -> None:
