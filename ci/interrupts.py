@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import gc
+import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType, ModuleType
 from typing import Any
 
 from cudacore_handles import live_counts
+from pytest_cudacore import live_objects
 
 
 class _Interrupt:
@@ -44,13 +45,16 @@ def _is_in_finalizer(frame: FrameType | None) -> bool:
     return frame is not None
 
 
-def _interrupted(operation: Callable[[], object], folder: str) -> Iterator[str]:
-    """Interrupt an operation before each of its bytecodes in turn, and yield the places."""
-    number = 0
+def check_interrupts(operation: Callable[[], object], package: ModuleType) -> None:
+    """Interrupt an operation before each of its bytecodes in a package, and check that no object remains alive.
+
+    The operation drops its result.
+    """
+    operation()  # imports what it needs, and makes what is made once
     sys._getframe().f_trace_opcodes = True  # in Python 3.12, settrace() ignores opcodes if no frame has asked for them
-    while True:
-        number += 1
-        interrupt = _Interrupt(folder, number)
+    before = live_objects() | {"context": 0}
+    for number in itertools.count(1):
+        interrupt = _Interrupt(os.path.dirname(str(package.__file__)), number)
         sys.settrace(interrupt)
         try:
             operation()
@@ -59,26 +63,7 @@ def _interrupted(operation: Callable[[], object], folder: str) -> Iterator[str]:
         finally:
             sys.settrace(None)
         if not interrupt.place:
-            return
-        yield interrupt.place
-
-
-def _counts() -> dict[str, int]:
-    return {kind: count for kind, count in live_counts().items() if kind != "context"}
-
-
-def check_interrupts(operation: Callable[[], object], package: ModuleType) -> None:
-    """Interrupt an operation before each of its bytecodes in a package, and check that no object remains alive.
-
-    The operation drops its result.
-    """
-    operation()  # imports what it needs, and makes what is made once
-    gc.collect()
-    before = _counts()
-    places = 0
-    for place in _interrupted(operation, os.path.dirname(str(package.__file__))):
-        places += 1
-        if _counts() != before:
-            gc.collect()
-        assert _counts() == before, f"objects remain after an interrupt at {place}"
-    assert places > 0
+            break
+        now = live_counts() | {"context": 0}
+        assert now == before or live_objects() | {"context": 0} == before, f"objects remain after {interrupt.place}"
+    assert number > 1
