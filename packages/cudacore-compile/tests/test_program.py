@@ -17,8 +17,8 @@ import pytest
 from compile_sources import TEMPLATES
 
 from cudacore_compile import Program, ProgramOptions
+from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_handles import Device, LaunchConfig, LegacyPinnedMemoryResource, launch, live_counts
-from cudacore_handles._compiler import compilers
 from threads_at_once import in_threads
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -266,7 +266,7 @@ def test_close_while_another_thread_compiles(monkeypatch: pytest.MonkeyPatch) ->
     """Closing a program would destroy NVRTC's program object while another thread compiles it."""
     before = live()
     program = Program(KERNEL, "c++", SM_90)
-    compile_program = compilers.NVRTC.compile
+    compile_program = _nvrtc.NVRTC._compile
     started, closed = threading.Event(), threading.Event()
 
     def compile_when_closed(*args: Any) -> Any:
@@ -274,7 +274,7 @@ def test_close_while_another_thread_compiles(monkeypatch: pytest.MonkeyPatch) ->
         assert closed.wait(60)
         return compile_program(*args)
 
-    monkeypatch.setattr(compilers.NVRTC, "compile", compile_when_closed)
+    monkeypatch.setattr(_nvrtc.NVRTC, "_compile", compile_when_closed)
 
     def work(number: int) -> None:
         if number == 0:
@@ -290,14 +290,14 @@ def test_close_while_another_thread_compiles(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_threads_are_in_the_compiler_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only one thread at a time could compile, or two compilations of one program would be serialised."""
-    compile_program = compilers.NVRTC.compile
+    compile_program = _nvrtc.NVRTC._compile
     meeting = threading.Barrier(3)
 
     def meet(*args: Any) -> Any:
         meeting.wait(60)
         return compile_program(*args)
 
-    monkeypatch.setattr(compilers.NVRTC, "compile", meet)
+    monkeypatch.setattr(_nvrtc.NVRTC, "_compile", meet)
     shared = Program(KERNEL, "c++", SM_90)
     programs = [shared, shared, Program(KERNEL, "c++", SM_90)]
     in_threads(lambda number: programs[number].compile("ptx"), range(3))

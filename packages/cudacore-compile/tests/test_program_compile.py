@@ -17,7 +17,7 @@ from cudacore_compile import NVRTCError, Program, ProgramOptions
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType, SourceCodeType
 from cudacore_handles import CUDAError
-from cudacore_handles._compiler import compilers
+from cudacore_handles._sdk.compile import Compiler
 
 SM_90 = ProgramOptions(arch="sm_90")
 KERNEL = 'extern "C" __global__ void k(int *p) { *p = 1234; }'
@@ -235,15 +235,15 @@ def test_pch_that_is_not_made_again(tmp_path: Path) -> None:
 def test_pch_heap_grows(options: dict[str, Any], tmp_path: Path) -> None:
     """A precompiled header that NVRTC's heap is too small for would never be made."""
     nvrtc = _nvrtc.load()._library
-    before = nvrtc.pch_heap()
+    before = nvrtc.number("nvrtcGetPCHHeapSize")
     logs = io.StringIO()
     program = Program(KERNEL, "c++", ProgramOptions(arch="sm_90", pch_dir=tmp_path, **options))
-    nvrtc.set_pch_heap(4096)
+    nvrtc.call("nvrtcSetPCHHeapSize", 4096)
     try:
         code = program.compile("ptx", logs=logs)
-        assert 4096 < nvrtc.pch_heap() < before
+        assert 4096 < nvrtc.number("nvrtcGetPCHHeapSize") < before
     finally:
-        nvrtc.set_pch_heap(before)
+        nvrtc.call("nvrtcSetPCHHeapSize", before)
     assert program.pch_status is PCHStatusType.CREATED
     assert "insufficient" not in logs.getvalue()
     assert any(tmp_path.iterdir())
@@ -253,14 +253,19 @@ def test_pch_heap_grows(options: dict[str, Any], tmp_path: Path) -> None:
 def test_pch_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """If the heap cannot grow, programs would be compiled again and again, or the status would be wrong."""
     nvrtc = _nvrtc.load()._library
-    before = nvrtc.pch_heap()
-    monkeypatch.setattr(compilers.NVRTC, "pch_heap_required", lambda *_: 4096)
+    before = nvrtc.number("nvrtcGetPCHHeapSize")
+    number = Compiler.number
+
+    def no_more_is_required(library: Compiler, name: str, *arguments: Any) -> int:
+        return 4096 if name == "nvrtcGetPCHHeapSizeRequired" else number(library, name, *arguments)
+
+    monkeypatch.setattr(Compiler, "number", no_more_is_required)
     program = Program(KERNEL, "c++", ProgramOptions(arch="sm_90", pch_dir=tmp_path, pch=True))
-    nvrtc.set_pch_heap(4096)
+    nvrtc.call("nvrtcSetPCHHeapSize", 4096)
     try:
         program.compile("ptx")
     finally:
-        nvrtc.set_pch_heap(before)
+        nvrtc.call("nvrtcSetPCHHeapSize", before)
     assert program.pch_status is PCHStatusType.FAILED
 
 
@@ -273,7 +278,7 @@ def test_intermediate_ptx(options: dict[str, Any], monkeypatch: pytest.MonkeyPat
     assert program.intermediate_ptx is None
     program.compile("cubin", ["f<int>"])
     with monkeypatch.context() as patch:
-        patch.setattr(compilers.NVRTC, "compile", None)
+        patch.setattr(_nvrtc.NVRTC, "_compile", None)
         found = program.intermediate_ptx
     assert found is not None
     assert (found.code_type, found.code, found.symbol_mapping) == ("ptx", expected.code, expected.symbol_mapping)

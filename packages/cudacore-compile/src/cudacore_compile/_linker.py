@@ -214,7 +214,7 @@ class Linker(Closing):
         found = self._box
         if found is None:
             raise closed(self)
-        return linker.raw(found[0])
+        return int(linker.handle(found[0]))
 
     def _link(self, inputs: list[Input], target: ObjectCodeFormatType, cache: ProgramCacheResource | None) -> Linked:
         """Link with nvJitLink."""

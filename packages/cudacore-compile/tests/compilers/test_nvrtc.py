@@ -141,6 +141,18 @@ def test_nvrtc_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
         _nvrtc.NVRTC()
 
 
+@pytest.mark.parametrize("variant", ["", ".alt"])
+def test_builtins_beside_nvrtc(variant: str, tmp_path: Path) -> None:
+    """NVRTC, which opens its builtins library without a path, would not find the library in NVRTC's own folder."""
+    builtins = tmp_path / f"libnvrtc-builtins{variant}.so.12.1"
+    shutil.copy(_ctypes.__file__, builtins)
+    (tmp_path / "link").mkdir()
+    (tmp_path / f"libnvrtc{variant}.so.12").touch()
+    (tmp_path / "link" / "libnvrtc.so").symlink_to(tmp_path / f"libnvrtc{variant}.so.12")
+    _nvrtc._open_builtins(str(tmp_path / "link" / "libnvrtc.so"), (12, 1))
+    assert str(builtins) in Path("/proc/self/maps").read_text()
+
+
 def test_load_gives_one() -> None:
     """NVRTC would be searched for at each compilation."""
     assert _nvrtc.load() is _nvrtc.load()

@@ -1,36 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the compiler libraries, and the pip commands that install missing ones."""
+"""Finds and loads the compiler libraries; the pip commands that install missing ones."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from cudacore_handles import CUDAError
+from cudacore_handles._sdk.compile import Compiler
 
 if TYPE_CHECKING:
     from cuda.pathfinder import LoadedDL
 
 
 T = TypeVar("T")
-V = TypeVar("V", bound="WithVersion")
-
-
-class WithVersion(Protocol):
-    """An object that reports the version of its library."""
-
-    def version(self) -> tuple[int, int]: ...
 
 
 class Library(NamedTuple):
-    """A compiler library: its name, the error if it is missing, and the extra that installs it."""
+    """A compiler library: its name, the error if it is missing, the extra that installs it, and its functions."""
 
     title: str
     name: str  # the library's name in cuda.pathfinder
     error: type[CUDAError]
     extra: str
+    functions: Mapping[str, str] = {}  # names, separated by spaces, by the version of CUDA that added them
 
 
 def open_library(library: Library) -> LoadedDL:
@@ -63,14 +58,27 @@ def open_library(library: Library) -> LoadedDL:
         ) from error
 
 
-def load_library(library: Library, make: Callable[[int], V]) -> tuple[V, str, tuple[int, int]]:
-    """Load a library; return the object that has its functions, its path, and its version."""
-    found = open_library(library)
-    try:
-        loaded = make(found._handle_uint)
-        return loaded, found.abs_path or "", loaded.version()
-    except CUDAError as error:
-        raise library.error(error.operation, error.code, error.code_name, error.meaning, hint=error.hint) from None
+class Loaded:
+    """A compiler library of this process."""
+
+    __slots__ = ("_library", "path", "version", "version_text")
+    _of: ClassVar[Library]
+
+    def __init__(self) -> None:
+        library = self._of
+        found = open_library(library)
+        since = {name: version for version, names in library.functions.items() for name in names.split()}
+        self._library = Compiler(library.title, found._handle_uint, since)
+        try:
+            self.version = self._library.version()
+        except CUDAError as error:
+            raise library.error(error.operation, error.code, error.code_name, error.meaning) from None
+        self.path = found.abs_path or ""
+        self.version_text = ".".join(map(str, self.version))
+
+    def handle(self, box: Any) -> Any:
+        """Return a program in the form of ``cuda.bindings``: an int."""
+        return self._library.raw(box)
 
 
 class Loader(Generic[T]):

@@ -8,12 +8,27 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cudacore_compile._compilers.errors import NVJitLinkError, as_compiler_error, log_of, log_text, too_new
-from cudacore_compile._compilers.libraries import Library, Loader, load_library
+from cudacore_compile._compilers.libraries import Library, Loaded, Loader
 from cudacore_compile._compilers.linker_options import newer_fields
 from cudacore_handles import CUDAError
-from cudacore_handles._sdk.compile import call_on_thread, compilers
+from cudacore_handles._sdk.compile import call_on_thread
 
-LIBRARY = Library("nvJitLink", "nvJitLink", NVJitLinkError, "link")
+LIBRARY = Library(
+    "nvJitLink",
+    "nvJitLink",
+    NVJitLinkError,
+    "link",
+    {
+        "12.0": "nvJitLinkCreate nvJitLinkDestroy nvJitLinkAddData nvJitLinkComplete nvJitLinkGetErrorLogSize "
+        "nvJitLinkGetErrorLog nvJitLinkGetInfoLogSize nvJitLinkGetInfoLog nvJitLinkGetLinkedCubinSize "
+        "nvJitLinkGetLinkedCubin nvJitLinkGetLinkedPtxSize nvJitLinkGetLinkedPtx",
+        "12.3": "nvJitLinkVersion",
+        "13.2": "nvJitLinkGetLinkedLTOIRSize nvJitLinkGetLinkedLTOIR",
+    },
+)
+# Types of input, with nvJitLink's numbers.
+_INPUTS = {"cubin": 1, "ptx": 2, "ltoir": 3, "fatbin": 4, "object": 5, "library": 6}
+_OUTPUTS = {"cubin": "Cubin", "ptx": "Ptx", "ltoir": "LTOIR"}
 _OF_CUDA_12 = {50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121}
 _UNDEFINED = re.compile(r"(?:Undefined reference to|Unresolved extern \w+) '([^']+)'")
 
@@ -35,18 +50,11 @@ class Linked(NamedTuple):
     info_log: str
 
 
-class NVJitLink:
+class NVJitLink(Loaded):
     """The nvJitLink of this process."""
 
-    __slots__ = ("_library", "path", "version", "version_text")
-    _library: compilers.NVJitLink
-    path: str
-    version: tuple[int, int]
-    version_text: str
-
-    def __init__(self) -> None:
-        self._library, self.path, self.version = load_library(LIBRARY, compilers.NVJitLink)
-        self.version_text = ".".join(map(str, self.version))
+    __slots__ = ()
+    _of = LIBRARY
 
     def create(self, flags: Sequence[bytes], inputs: Sequence[Input]) -> Any:
         """Return the box of a new linker with its inputs (nvJitLinkCreate, nvJitLinkAddData). Any thread may use it.
@@ -82,33 +90,33 @@ class NVJitLink:
         try:
             if self.version < (13, 0):
                 _check_arch(flags)
-            box = self._library.create(flags)
+            box = self._library.create(len(flags), list(flags))
             for part in inputs:
                 name = part.name.encode("utf-8", "surrogateescape").replace(b"\0", b"")
-                self._library.add(box, part.code_type, part.code, name)
+                kind = _INPUTS[part.code_type]
+                self._library.of(box, "nvJitLinkAddData", kind, part.code, len(part.code), name)
         except CUDAError as error:
             raise self._explained(error, box, flags, inputs) from None
         return box
 
     def _link(self, box: Any, target: str, flags: Sequence[bytes], inputs: Sequence[Input]) -> Linked:
         try:
-            self._library.link(box)
-            code = self._library.output(box, target)
-            log = log_text(self._library.error_log(box))
+            self._library.of(box, "nvJitLinkComplete")
+            code = self._library.output(box, f"nvJitLinkGetLinked{_OUTPUTS[target]}")
+            log = log_text(self._error_log(box))
             if _ERROR.search(log):
                 raise _ignored(log, inputs)
-            return Linked(code, log, log_text(self._library.info_log(box)))
+            return Linked(code, log, log_text(self._library.output(box, "nvJitLinkGetInfoLog")))
         except NVJitLinkError:
             raise
         except CUDAError as error:
             raise self._explained(error, box, flags, inputs) from None
 
-    def raw(self, box: Any) -> int:
-        """Return the ``nvJitLinkHandle``, which is an int in ``cuda.bindings``."""
-        return self._library.raw(box)
+    def _error_log(self, box: Any) -> bytes:
+        return self._library.output(box, "nvJitLinkGetErrorLog")
 
     def _explained(self, error: CUDAError, box: Any, flags: Sequence[bytes], inputs: Sequence[Input]) -> NVJitLinkError:
-        log = log_of(self._library.error_log, box)
+        log = log_of(self._error_log, box)
         names = [part.name.encode("utf-8", "surrogateescape") for part in inputs]
         hint = explain(error.code_name, log, self.version_text, flags)
         return as_compiler_error(NVJitLinkError, error, log=log, words=(b"nvJitLink", *flags, *names), hint=hint)

@@ -3,25 +3,43 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import re
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers.errors import NVRTCError, as_compiler_error, log_text
 from cudacore_compile._compilers.interrupt import run_interruptibly
-from cudacore_compile._compilers.libraries import Library, Loader, load_library, note_nvrtc
+from cudacore_compile._compilers.libraries import Library, Loaded, Loader, note_nvrtc
 from cudacore_compile._compilers.pch_folders import with_private_folder
 from cudacore_compile._compilers.pointees import add_pointees, pointees
 from cudacore_compile._compilers.result import Result
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles import CUDAError
-from cudacore_handles._sdk.compile import call_interruptibly, compilers, ptx_signatures
+from cudacore_handles._sdk.compile import call_interruptibly, ptx_signatures
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
 
-LIBRARY = Library("NVRTC", "nvrtc", NVRTCError, "")
+LIBRARY = Library(
+    "NVRTC",
+    "nvrtc",
+    NVRTCError,
+    "",
+    {
+        "12.0": "nvrtcCreateProgram nvrtcDestroyProgram nvrtcVersion nvrtcGetNumSupportedArchs nvrtcGetSupportedArchs "
+        "nvrtcAddNameExpression nvrtcCompileProgram nvrtcGetLoweredName nvrtcGetProgramLogSize nvrtcGetProgramLog "
+        "nvrtcGetPTXSize nvrtcGetPTX nvrtcGetCUBINSize nvrtcGetCUBIN nvrtcGetLTOIRSize nvrtcGetLTOIR "
+        "nvrtcGetOptiXIRSize nvrtcGetOptiXIR",
+        "12.8": "nvrtcGetPCHHeapSize nvrtcSetPCHHeapSize nvrtcGetPCHCreateStatus nvrtcGetPCHHeapSizeRequired "
+        "nvrtcSetFlowCallback",
+    },
+)
+_OUTPUTS = {"ptx": "PTX", "cubin": "CUBIN", "ltoir": "LTOIR", "optixir": "OptiXIR"}
 # It is a defect of NVRTC 12.9, 13.0 and 13.5 that --restrict stays set. No other option turns it off again.
 _RESTRICT_STAYS = (
     "a program was compiled with ProgramOptions(restrict=True) in this process, and NVRTC keeps to that option: "
@@ -38,33 +56,32 @@ _FAST_MATH_CANARY = b"__global__ void power(double *out) { *out = pow(*out, 1.0)
 _FAST_MATH_ARCH = b"--gpu-architecture=compute_100"
 _MINIMAL = (12, 4)  # the first version with --minimal
 _HAS_CACHE = (12, 9)  # the first version with a cache in the driver, and with --no-cache
-_CANCELS = (12, 8)  # the first version with nvrtcSetFlowCallback
 _PCH_STATUS = {
     "NVRTC_SUCCESS": PCHStatusType.CREATED,
     "NVRTC_ERROR_NO_PCH_CREATE_ATTEMPTED": PCHStatusType.NOT_ATTEMPTED,
 }
 
 
-class NVRTC:
+class NVRTC(Loaded):
     """The NVRTC library of this process."""
 
-    __slots__ = ("_library", "_restrict_stays", "path", "version", "version_text")
-    _library: compilers.NVRTC
-    _restrict_stays: bool
-    path: str
-    version: tuple[int, int]
-    version_text: str
+    __slots__ = ("_restrict_stays",)
+    _of = LIBRARY
 
     def __init__(self) -> None:
-        self._library, self.path, self.version = load_library(LIBRARY, compilers.NVRTC)
+        super().__init__()
         self._restrict_stays = False
-        self.version_text = ".".join(map(str, self.version))
         note_nvrtc(self.version[0])
+        _open_builtins(self.path, self.version)
 
     def create(self, source: bytes, name: bytes, headers: Mapping[bytes, bytes]) -> Any:
-        """Return the box of a new program (nvrtcCreateProgram)."""
+        """Return the box of a new program (nvrtcCreateProgram), which can be cancelled (nvrtcSetFlowCallback)."""
+        library = self._library
         try:
-            return self._library.create(source, name, list(headers.items()))
+            box = library.create(source, name, len(headers), list(headers.values()), list(headers))
+            if library.has("nvrtcSetFlowCallback"):
+                library.let_cancel(box, "nvrtcSetFlowCallback")
+            return box
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error) from None
 
@@ -101,20 +118,21 @@ class NVRTC:
         words: Sequence[bytes] = ()
         try:
             for name in names:
-                library.add_name(box, name.encode())
+                library.of(box, "nvrtcAddNameExpression", name.encode())
             try:
-                run_interruptibly(lambda: library.compile(box, flags), lambda: self.cancel(box))
+                run_interruptibly(lambda: self._compile(box, flags), lambda: self.cancel(box))
             except CUDAError as error:
                 words = (b"nvrtc", *flags, program_name)
                 if error.code_name != "NVRTC_ERROR_CANCELLED":  # after a cancellation, the log has only internal errors
-                    log = log_text(library.log(box))
+                    log = self._log(box)
                 raise
-            log = log_text(library.log(box))
-            lowered = {name: library.lowered_name(box, name.encode()).decode() for name in names}
+            log = self._log(box)
+            lowered = {name: library.text_of(box, "nvrtcGetLoweredName", name.encode()).decode() for name in names}
             pch_status = None
             if creates_pch:
-                pch_status = _PCH_STATUS.get(library.pch_status(box), PCHStatusType.FAILED)
-            code = self.ptx(box) if target is ObjectCodeFormatType.PTX else library.output(box, target.value)
+                pch_status = _PCH_STATUS.get(self._pch_status(box), PCHStatusType.FAILED)
+            code = library.output(box, f"nvrtcGet{_OUTPUTS[target]}")
+            code = code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else code
             signatures = self._signatures(box, target, code, source)
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error, log=log, words=words) from None
@@ -124,12 +142,22 @@ class NVRTC:
 
     def cancel(self, box: Any) -> None:
         """Cancel the compilation of a program, if this NVRTC supports that. Any thread may call this."""
-        if self.version >= _CANCELS:
+        if self._library.has("nvrtcSetFlowCallback"):
             self._library.cancel(box)
 
     def ptx(self, box: Any) -> bytes:
         """Return the PTX of a compiled program, without the NUL at its end. For a cubin, NVRTC keeps the PTX, too."""
-        return self._library.output(box, "ptx").rstrip(b"\0")
+        return self._library.output(box, "nvrtcGetPTX").rstrip(b"\0")
+
+    def _compile(self, box: Any, flags: list[bytes]) -> None:
+        self._library.of(box, "nvrtcCompileProgram", len(flags), flags)
+
+    def _log(self, box: Any) -> str:
+        return log_text(self._library.output(box, "nvrtcGetProgramLog"))
+
+    def _pch_status(self, box: Any) -> str:
+        """Return the name of the status of the precompiled header: ``"NVRTC_SUCCESS"``, or the error."""
+        return self._library.code_name(self._library.result("nvrtcGetPCHCreateStatus", self._library.raw(box)))
 
     def _signatures(self, box: Any, target: ObjectCodeFormatType, code: bytes, source: bytes) -> dict[str, str] | None:
         """Return the parameters of the kernels, from the PTX that NVRTC keeps with a cubin, and from the source.
@@ -154,12 +182,12 @@ class NVRTC:
         """
         library = self._library
         try:
-            if library.pch_status(box) != "NVRTC_ERROR_PCH_CREATE_HEAP_EXHAUSTED":
+            if self._pch_status(box) != "NVRTC_ERROR_PCH_CREATE_HEAP_EXHAUSTED":
                 return False
-            required = library.pch_heap_required(box)
+            required = library.number("nvrtcGetPCHHeapSizeRequired", library.raw(box))
             with _pch_heap_lock:  # so that this thread cannot reduce the heap that another thread has set
-                if required > library.pch_heap():
-                    library.set_pch_heap(required)
+                if required > library.number("nvrtcGetPCHHeapSize"):
+                    library.call("nvrtcSetPCHHeapSize", required)
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error) from None
         return True
@@ -184,8 +212,8 @@ class NVRTC:
             source += _FAST_MATH_CANARY
         box = self.create(source, b"canary", {})
         try:
-            call_interruptibly(lambda: self._library.compile(box, flags))
-            ptx, log = self.ptx(box), log_text(self._library.log(box))
+            call_interruptibly(lambda: self._compile(box, flags))
+            ptx, log = self.ptx(box), self._log(box)
         except CUDAError:
             return frozenset(("raw_options",))  # the state is unknown: this keeps the code out of caches
         kept = {
@@ -201,7 +229,24 @@ class NVRTC:
 
     def architectures(self) -> Sequence[int]:
         """Return the numbers of the architectures that this NVRTC supports."""
-        return self._library.architectures()
+        count = self._library.number("nvrtcGetNumSupportedArchs")
+        return self._library.array("nvrtcGetSupportedArchs", count)
+
+
+def _open_builtins(path: str, version: tuple[int, int]) -> None:
+    """Open the builtins library in the folder of NVRTC: ``libnvrtc-builtins.so.13.0`` for ``libnvrtc.so.13``.
+
+    NVRTC opens it by its bare name at the first compilation. In some versions, such as 13.0, the dynamic linker does
+    not search NVRTC's own folder. A library that is already loaded is found by its name. If it is not in that folder,
+    NVRTC searches for it itself.
+    """
+    for place in dict.fromkeys((path, os.path.realpath(path))):
+        folder, name = os.path.split(place)
+        variant = re.fullmatch(r"libnvrtc(.*?)\.so.*", name)  # for example libnvrtc.alt.so.13
+        with suppress(OSError):
+            if variant is not None:
+                ctypes.CDLL(f"{folder}/libnvrtc-builtins{variant[1]}.so.{version[0]}.{version[1]}")
+                return
 
 
 _pch_heap_lock = threading.Lock()

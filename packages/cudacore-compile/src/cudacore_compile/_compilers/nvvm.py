@@ -8,12 +8,22 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from cudacore_compile._compilers.errors import NVVMError, as_compiler_error, log_of, log_text, too_new
-from cudacore_compile._compilers.libraries import Library, Loader, load_library, pip_command
+from cudacore_compile._compilers.libraries import Library, Loaded, Loader, pip_command
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError
-from cudacore_handles._sdk.compile import call_interruptibly, compilers
+from cudacore_handles._sdk.compile import call_interruptibly
 
-LIBRARY = Library("libNVVM", "nvvm", NVVMError, "nvvm")
+LIBRARY = Library(
+    "libNVVM",
+    "nvvm",
+    NVVMError,
+    "nvvm",
+    {
+        "12.0": "nvvmCreateProgram nvvmDestroyProgram nvvmVersion nvvmIRVersion nvvmAddModuleToProgram "
+        "nvvmLazyAddModuleToProgram nvvmVerifyProgram nvvmCompileProgram nvvmGetCompiledResultSize "
+        "nvvmGetCompiledResult nvvmGetProgramLogSize nvvmGetProgramLog",
+    },
+)
 # libNVVM cannot list its architectures, but reports for each one whether it is supported. A variant, such as 90a, is
 # supported if its number is.
 _ARCHITECTURES = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 107, 110, 120, 121)
@@ -29,17 +39,11 @@ target datalayout = "{_LAYOUT}"
 """.encode()
 
 
-class NVVM:
+class NVVM(Loaded):
     """The libNVVM of this process."""
 
-    __slots__ = ("_library", "path", "version_text")
-    _library: compilers.NVVM
-    path: str
-    version_text: str
-
-    def __init__(self) -> None:
-        self._library, self.path, version = load_library(LIBRARY, compilers.NVVM)
-        self.version_text = ".".join(map(str, version))
+    __slots__ = ()
+    _of = LIBRARY
 
     def create(self, modules: Sequence[tuple[bytes, bytes]], *, use_libdevice: bool) -> Any:
         """Return the box of a new program, with its modules by name (nvvmCreateProgram, nvvmAddModuleToProgram)."""
@@ -48,18 +52,15 @@ class NVVM:
         try:
             box = library.create()
             for name, module in modules:
-                library.add(box, module, name)
+                library.of(box, "nvvmAddModuleToProgram", module, len(module), name)
             if use_libdevice:
-                library.add(box, _libdevice(self.path), b"libdevice", lazy=True)
+                module = _libdevice(self.path)  # only the functions that are used are linked
+                library.of(box, "nvvmLazyAddModuleToProgram", module, len(module), b"libdevice")
         except CUDAError as error:
             if isinstance(error, NVVMError):
                 raise
             self._fail(error, box, ())
         return box
-
-    def handle(self, box: Any) -> int:
-        """Return a program in the form of ``cuda.bindings``: an int."""
-        return self._library.raw(box)
 
     def compile(
         self, box: Any, flags: list[bytes], target: ObjectCodeFormatType, *, program_name: bytes
@@ -68,13 +69,13 @@ class NVVM:
         library = self._library
 
         def check_and_compile() -> None:
-            library.verify(box, flags)
-            library.compile(box, flags)
+            library.of(box, "nvvmVerifyProgram", len(flags), flags)
+            library.of(box, "nvvmCompileProgram", len(flags), flags)
 
         try:
             call_interruptibly(check_and_compile)
-            code = library.output(box)
-            log = log_text(library.log(box))
+            code = library.output(box, "nvvmGetCompiledResult")
+            log = log_text(self._log(box))
         except CUDAError as error:
             self._fail(error, box, (b"nvvm", *flags, program_name))
         return (code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else code), log
@@ -83,22 +84,25 @@ class NVVM:
         """Return the numbers of the architectures that this libNVVM supports, among those known to this package."""
         return call_interruptibly(lambda: [number for number in _ARCHITECTURES if self._has(number)])
 
-    def ir_version(self) -> tuple[int, int, int, int]:
-        """Return the supported versions of NVVM IR and of its debug information (nvvmIRVersion)."""
-        return self._library.ir_version()
+    def ir_version(self) -> list[int]:
+        """Return the supported versions of NVVM IR and of its debug information, two numbers each (nvvmIRVersion)."""
+        return self._library.numbers("nvvmIRVersion", 4)
+
+    def _log(self, box: Any) -> bytes:
+        return self._library.output(box, "nvvmGetProgramLog")
 
     def _has(self, number: int) -> bool:
         library = self._library
         box = library.create()
-        library.add(box, _EMPTY, b"empty")
+        library.of(box, "nvvmAddModuleToProgram", _EMPTY, len(_EMPTY), b"empty")
         try:
-            library.verify(box, [b"-arch=compute_%d" % number])
+            library.of(box, "nvvmVerifyProgram", 1, [b"-arch=compute_%d" % number])
         except CUDAError:
             return False
         return True
 
     def _fail(self, error: CUDAError, box: Any, words: Sequence[bytes]) -> NoReturn:
-        log = log_of(self._library.log, box)
+        log = log_of(self._log, box)
         raise as_compiler_error(NVVMError, error, log=log, words=words, hint=self._hint(error, log)) from None
 
     def _hint(self, error: CUDAError, log: str) -> str:

@@ -243,11 +243,6 @@ def last_error(status: int, hint: str = "") -> CUDAError:
     if status == lib.CCH_NOT_READY:  # this code is an ordinary result, and is not recorded
         return CUDAError("query", status, "CUDA_ERROR_NOT_READY", "the work has not been completed yet")
     code = int(status)
-    if code == lib.CCH_ECOMPILER and isinstance(status, Status):  # the code comes from the compiler
-        name, meaning = (
-            _text(text(status.domain, status.code)) for text in (lib.cch_error_name_in, lib.cch_error_string_in)
-        )
-        return CUDAError(status.operation, status.code, name, meaning, hint=hint)
     name = _text(lib.cch_error_name(code))
     operation = status.operation if isinstance(status, Status) else "cudacore"
     hint = hint or _hint_for(name, operation)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cudacore_handles._base.drivers import carries_ptx
 from cudacore_handles._base.element_types import element_of_c
 from cudacore_handles._base.module_attributes import finish_module
-from cudacore_handles._compiler import compilers
+from cudacore_handles._compiler.compilers import Compiler
 from cudacore_handles._native import call_interruptibly, call_on_thread, file_states, join_threads, library_loads
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from cudacore_handles._compiler.driver_linker import driver_cuda_version, link_with_driver
 
 __all__ = [
+    "Compiler",
     "Cubin",
     "call_interruptibly",
     "call_on_thread",
     "carries_ptx",
-    "compilers",
     "demangle",
     "driver_cuda_version",
     "element_of_c",

@@ -12,6 +12,7 @@
 #include <cudacore_internal/base.h>
 #include <cudacore_internal/capture.h>
 #include <cudacore_internal/checkpoint.h>
+#include <cudacore_internal/compiler.h>
 #include <cudacore_internal/context.h>
 #include <cudacore_internal/copy.h>
 #include <cudacore_internal/driver.h>
@@ -22,9 +23,6 @@
 #include <cudacore_internal/ipc.h>
 #include <cudacore_internal/kernel.h>
 #include <cudacore_internal/managed.h>
-#include <cudacore_internal/nvjitlink.h>
-#include <cudacore_internal/nvrtc.h>
-#include <cudacore_internal/nvvm.h>
 #include <cudacore_internal/occupancy.h>
 #include <cudacore_internal/pool.h>
 #include <cudacore_internal/tensor_map.h>

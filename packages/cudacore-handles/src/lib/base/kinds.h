@@ -202,13 +202,11 @@ struct cch_kernel {
   _Atomic(char *) signature; /* a text of the binding */
 };
 
-/* A program of a compiler, or a linker (see compiler.h). */
+/* A program of a compiler, or a linker (see compiler.c). */
 typedef struct cch__program {
   cch__box box;
-  void *raw;
-  const void *compiler;      /* the function table of the compiler's library, which is never freed */
-  int (*destroy)(void *raw); /* destroys the program; takes the handle's address, as in all compiler libraries */
-  const char *destroyer;
+  void *raw; /* NULL until the compiler has created the program */
+  int (*destroy)(void **raw);
   atomic_bool cancelled; /* the compilation was cancelled; only NVRTC supports this */
 } cch__program;
 

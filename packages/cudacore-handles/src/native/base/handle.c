@@ -11,6 +11,10 @@
 #define cch_bundle_raw(box) (box)
 #define cch_tracker_raw(box) (box)
 #define cch_allocator_raw(box) (box)
+/* Programs of compilers have no faces. */
+#define cch_nvrtc_program_raw(box) (box)
+#define cch_nvvm_program_raw(box) (box)
+#define cch_nvjitlink_linker_raw(box) (box)
 
 static uintptr_t raw_of(const void *box, int kind) {
   switch ((cch_kind)kind) {

@@ -16,7 +16,6 @@ from read_headers import NOT_IN_TABLE, Interface, read
 
 # This function throws a C++ exception instead of returning an error. memory/test_torch.cpp tests it.
 THROWS = {"cch_torch_alloc"}
-COMPILERS = ("cch_nvrtc", "cch_nvvm", "cch_nvjitlink")
 
 
 def boxes(found: Interface) -> dict[str, str]:
@@ -45,8 +44,6 @@ def parameter(declaration: str, found: Interface, nullable: set[str]) -> tuple[s
     one = written.count("*") == 1
     if one and base in boxes(found):
         described = f"BOX, .kind = {boxes(found)[base]}"
-    elif one and base in COMPILERS:
-        described = f'COMPILER, .type = "{base}"'
     elif one and base == "void" and name == "box":
         described = "ANY_BOX"
     else:

@@ -6,8 +6,6 @@
  */
 #include "operations.h"
 
-#include <dlfcn.h>
-
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,9 +21,9 @@ typedef struct value {
 
 typedef struct parameter {
   const char *name;
-  enum { BOX, ANY_BOX, COMPILER, HANDLE, POINTER, FUNCTION, NUMBER, SIZE } sort;
+  enum { BOX, ANY_BOX, HANDLE, POINTER, FUNCTION, NUMBER, SIZE } sort;
   int kind;         /* the kind of a box */
-  const char *type; /* the type of a handle or of a compiler */
+  const char *type; /* the type of a handle */
   bool nullable;
   bool makes_box;        /* an out-parameter for a new box */
   any_function function; /* the callback to pass */
@@ -49,6 +47,7 @@ static int fn_cch_keep_fn(void *data) {
 static void fn_cch_report_fn(const cch_error *error) { (void)error; }
 static size_t fn_cch_shared_bytes_fn(int block_size) { return (size_t)block_size; }
 static void fn_cch_search_fn(void) {}
+static void fn_cch_compiler_fn(void) {}
 static void fn_cch_free_fn(void *owner, CUdeviceptr ptr, size_t size, cch_stream *stream) {
   (void)owner, (void)ptr, (void)size, (void)stream;
 }
@@ -62,26 +61,18 @@ enum { FUNCTIONS = sizeof functions / sizeof *functions, ROOM = 1024 };
 
 /* The objects from which valid arguments are taken. */
 static world w;
-static cch_nvrtc *nvrtc;
-static cch_nvvm *nvvm;
-static cch_nvjitlink *nvjitlink;
 static void *boxes[CCH_KIND_COUNT];
 static const char zero[ROOM];
 static char room[8][ROOM]; /* memory for pointers to values, such as out-parameters; must stay zero if a call fails */
 
 static void open_boxes(void) {
-  static const char *const options[] = {"-arch=sm_90"};
-  void *library = dlopen(getenv("FAKE_COMPILER"), RTLD_NOW | RTLD_LOCAL);
+  static const cch_kind programs[] = {CCH_KIND_NVRTC_PROGRAM, CCH_KIND_NVVM_PROGRAM, CCH_KIND_NVJITLINK_LINKER};
   world_open(&w);
-  OK(cch_nvrtc_wrap(&nvrtc, library));
-  OK(cch_nvvm_wrap(&nvvm, library));
-  OK(cch_nvjitlink_wrap(&nvjitlink, library));
   void *const made[CCH_KIND_COUNT] = {w.context, w.stream, w.start, w.pool, w.ptr,  w.library, w.kernel,  NULL,
                                       NULL,      w.bundle, w.graph, w.node, w.exec, NULL,      w.graphics};
   memcpy(boxes, made, sizeof boxes);
-  OK(cch_nvrtc_program_create((cch_nvrtc_program **)&boxes[CCH_KIND_NVRTC_PROGRAM], nvrtc, "", "", 0, NULL, NULL));
-  OK(cch_nvvm_program_create((cch_nvvm_program **)&boxes[CCH_KIND_NVVM_PROGRAM], nvvm));
-  OK(cch_nvjitlink_linker_create((cch_nvjitlink_linker **)&boxes[CCH_KIND_NVJITLINK_LINKER], nvjitlink, 1, options));
+  for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+    OK(cch_program_create(&boxes[programs[i]], programs[i], fn_cch_compiler_fn));
   const cch_texture_desc sampling = {.size = sizeof sampling};
   cch_texture_resource resource = {.size = sizeof resource};
   OK(cch_array_create(&resource.array, w.context, &world_line));
@@ -129,12 +120,6 @@ static void *handle(const char *type) {
   check_fail(__FILE__, __LINE__, "there is no handle of the type %s to test with", type);
 }
 
-static void *compiler(const char *type) {
-  return strcmp(type, "cch_nvrtc") == 0  ? (void *)nvrtc
-         : strcmp(type, "cch_nvvm") == 0 ? (void *)nvvm
-                                         : (void *)nvjitlink;
-}
-
 static void fill(value *arguments, const function *f) {
   for (int i = 0; i < f->count; i++) {
     const parameter *p = &f->parameters[i];
@@ -143,31 +128,21 @@ static void fill(value *arguments, const function *f) {
       arguments[i].pointer = boxes[p->kind];
     else if (p->sort == ANY_BOX)
       arguments[i].pointer = w.bundle;
-    else if (p->sort == COMPILER)
-      arguments[i].pointer = compiler(p->type);
     else if (p->sort == HANDLE)
       arguments[i].pointer = handle(p->type);
   }
 }
 
-/*
- * Gets a wrong value of an argument by the value's number: NULL, boxes, or compilers. Returns false after the last
- * value.
- */
+/* Gets a wrong value of an argument by the value's number: NULL, or boxes. Returns false after the last value. */
 static bool wrong(void **out, const parameter *p, int number) {
-  void *const others[] = {nvrtc, nvvm, nvjitlink, w.context, w.bundle};
   *out = NULL;
   if (p->sort == NUMBER || p->sort == SIZE)
     return false;
   if (number == 0)
     return true;
-  if (p->sort == BOX && number <= CCH_KIND_COUNT) {
-    *out = boxes[number - 1]; /* run_calls() skips the box that is of the right kind */
-    return true;
-  }
-  if (p->sort != COMPILER || number > (int)(sizeof others / sizeof *others))
+  if (p->sort != BOX || number > CCH_KIND_COUNT)
     return false;
-  *out = others[number - 1];
+  *out = boxes[number - 1]; /* run_calls() skips the box that is of the right kind */
   return true;
 }
 
@@ -221,8 +196,7 @@ static void run_calls(const function *f, int first, volatile int *at) {
   for (int place = 0; place < f->count; place++) {
     const parameter *p = &f->parameters[place];
     for (int n = 0; wrong(&given, p, n); n++) {
-      bool is_right = (n == 0 && (p->nullable || p->sort == ANY_BOX)) || (p->sort == BOX && given == boxes[p->kind]) ||
-                      (p->sort == COMPILER && given == compiler(p->type));
+      bool is_right = (n == 0 && (p->nullable || p->sort == ANY_BOX)) || (p->sort == BOX && given == boxes[p->kind]);
       *at = call;
       if (!is_right && call++ >= first)
         check_refusal(f, place, given);
