@@ -19,6 +19,7 @@ from cudacore_handles._sdk import (
     as_options,
     check,
     closed,
+    ffi,
     hold,
     last_error,
     lib,
@@ -307,7 +308,7 @@ class GraphDefinition(_native.GraphHandle, Closing):
             If the graph has memory nodes or conditional nodes, or is a body.
         """
         out = out_box("cch_graph")
-        status = lib.cch_graph_clone(out, hold_there(self))
+        status = lib.cch_graph_clone(out, ffi.NULL, ffi.NULL, hold_there(self))
         if status:
             raise explain(last_error(status), HINTS["clone"])
         return adopt(type(self), out)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import html
 from bisect import bisect_right, insort
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+
+from cudacore_graph._summary import neighbours, possible_order
 
 _FONT, _SIZE, _LINE = "Helvetica, Arial, sans-serif", 12, 15  # pixels
 _PAD, _GAP, _DEEP = 10, 22, 38  # padding inside boxes, gap beside them, gap between layers
@@ -97,35 +98,13 @@ class _Layers:
     def _levels(self, count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
         """Return the layer of each box. Edges that close a cycle are reversed."""
         wanted = sorted(set(edges))
-        behind: list[list[int]] = [[] for _ in range(count)]
-        missing = [0] * count
-        for first, last in wanted:
-            behind[first].append(last)
-            missing[last] += 1
-        order: list[int] = []
-        done = [False] * count
-        ready = deque(i for i in range(count) if not missing[i])
-        rest = iter(range(count))
-        while len(order) < count:
-            at = ready.popleft() if ready else next(i for i in rest if not done[i])
-            if done[at]:
-                continue
-            done[at] = True
-            order.append(at)
-            for following in behind[at]:
-                missing[following] -= 1
-                if not missing[following] and not done[following]:
-                    ready.append(following)
+        order = possible_order(*neighbours(count, wanted))
         place = {vertex: i for i, vertex in enumerate(order)}
         turned = [(a, b) if place[a] < place[b] else (b, a) for a, b in wanted]
         self.backward = {edge for edge, given in zip(turned, wanted, strict=True) if edge != given}
         self.edges = list(dict.fromkeys(turned))
         level = [0] * count
-        above: list[list[int]] = [[] for _ in range(count)]
-        below: list[list[int]] = [[] for _ in range(count)]
-        for first, last in self.edges:
-            above[last].append(first)
-            below[first].append(last)
+        above, below = neighbours(count, self.edges)
         for vertex in order:
             level[vertex] = max((level[first] + 1 for first in above[vertex]), default=0)
         for vertex in reversed(order):  # a vertex with more dependents than dependencies is placed just above them

@@ -10,7 +10,7 @@ from cudacore_graph import _draw
 from cudacore_graph._nodes.conditional import ConditionalNode
 from cudacore_graph._nodes.kernel import KernelNode, name_of
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_graph._summary import summarise
+from cudacore_graph._summary import neighbours, possible_order, summarise
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
@@ -41,24 +41,11 @@ def _layout(graph: GraphDefinition) -> _Layout:
     """Sort the nodes into a possible order of execution that is close to the order in which they were added."""
     nodes = _native.graph_nodes(graph, [])
     place = {node: index for index, node in enumerate(nodes)}
-    before: list[list[int]] = [[] for _ in nodes]
-    behind: list[list[int]] = [[] for _ in nodes]
-    for first, second in _native.graph_edges(graph, []):
-        if first not in place or second not in place:
-            continue  # another thread has added the node in the meantime
-        before[place[second]].append(place[first])
-        behind[place[first]].append(place[second])
-    missing = [len(those) for those in before]
-    order: list[int] = []
-    ready = [index for index in reversed(range(len(nodes))) if not missing[index]]
-    while ready:
-        index = ready.pop()
-        order.append(index)
-        for following in sorted(behind[index], reverse=True):
-            missing[following] -= 1
-            if not missing[following]:
-                ready.append(following)
-    order += sorted(set(range(len(nodes))) - set(order))  # nodes that are in a cycle or depend on one
+    pairs = _native.graph_edges(graph, [])
+    # Another thread can have added nodes in the meantime.
+    edges = [(place[first], place[second]) for first, second in pairs if first in place and second in place]
+    before, behind = neighbours(len(nodes), edges)
+    order = possible_order(before, behind)
     new = {old: index for index, old in enumerate(order)}
     return _Layout([nodes[old] for old in order], [sorted(new[i] for i in before[old]) for old in order])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Summaries of graphs for pictures: nodes, or groups of nodes if there are too many to draw."""
+"""The order of nodes in pictures; summaries of graphs: nodes, or groups of nodes if there are too many to draw."""
 
 from __future__ import annotations
 
@@ -81,14 +81,34 @@ def summarise(before: Sequence[Iterable[int]], kind: Callable[[int], str], limit
     return found
 
 
-def _neighbours(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the dependencies and the dependents of each group."""
+def neighbours(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[int]], list[list[int]]]:
+    """Return the dependencies and the dependents of each node or group."""
     before: list[list[int]] = [[] for _ in range(count)]
     behind: list[list[int]] = [[] for _ in range(count)]
     for first, second in edges:
         before[second].append(first)
         behind[first].append(second)
     return before, behind
+
+
+def possible_order(before: list[list[int]], behind: list[list[int]]) -> list[int]:
+    """Return a possible order of execution that is close to the given order. A cycle is cut at one of its nodes."""
+    missing = [len(those) for those in before]
+    done = [False] * len(missing)
+    order: list[int] = []
+    ready = [index for index in reversed(range(len(missing))) if not missing[index]]
+    rest = iter(range(len(missing)))
+    while len(order) < len(missing):
+        index = ready.pop() if ready else next(index for index in rest if not done[index])
+        if done[index]:
+            continue
+        done[index] = True
+        order.append(index)
+        for following in sorted(behind[index], reverse=True):
+            missing[following] -= 1
+            if not missing[following]:
+                ready.append(following)
+    return order
 
 
 def _merge(groups: Sequence[Group], edges: Iterable[tuple[int, int]], parts: list[tuple[list[int], str]]) -> Summary:
@@ -112,7 +132,7 @@ def _merge(groups: Sequence[Group], edges: Iterable[tuple[int, int]], parts: lis
 
 def _merge_chains(groups: list[Group], edges: set[tuple[int, int]]) -> Summary:
     """Group nodes that run one after the other, if no other node runs concurrently."""
-    before, behind = _neighbours(len(groups), edges)
+    before, behind = neighbours(len(groups), edges)
     follows = [len(those) == 1 and len(behind[those[0]]) == 1 for those in before]
     parts: list[tuple[list[int], str]] = []
     seen = [False] * len(groups)
@@ -132,11 +152,11 @@ def _merge_chains(groups: list[Group], edges: set[tuple[int, int]]) -> Summary:
 
 def _merge_alike(groups: list[Group], edges: set[tuple[int, int]], max_alike: int) -> Summary:
     """Combine groups of the same kinds with the same neighbours, if there are more than `max_alike` of them."""
-    before, behind = _neighbours(len(groups), edges)
+    before, behind = neighbours(len(groups), edges)
     alike: dict[Hashable, list[int]] = {}
     for i, group in enumerate(groups):
-        neighbours = frozenset(before[i]), frozenset(behind[i])
-        alike.setdefault((group.form, frozenset(group.kinds.items()), *neighbours), []).append(i)
+        around = frozenset(before[i]), frozenset(behind[i])
+        alike.setdefault((group.form, frozenset(group.kinds.items()), *around), []).append(i)
     parts: list[tuple[list[int], str]] = []
     for members in alike.values():
         if len(members) > max_alike:
@@ -149,7 +169,7 @@ def _merge_alike(groups: list[Group], edges: set[tuple[int, int]], max_alike: in
 
 def _levels(groups: list[Group], edges: set[tuple[int, int]]) -> list[int]:
     """Return the number of groups before each group, along the longest path."""
-    before, _ = _neighbours(len(groups), edges)
+    before, _ = neighbours(len(groups), edges)
     level: list[int] = []
     for i, those in enumerate(before):  # an edge from a later group is ignored, because it belongs to a cycle
         level.append(max((level[first] + 1 for first in those if first < i), default=0))

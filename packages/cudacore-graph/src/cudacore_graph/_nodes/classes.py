@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 from cudacore_graph._errors import EXEC_HINTS, HINTS
-from cudacore_graph._nodes.alloc import AllocNode
 from cudacore_graph._nodes.child_graph import ChildGraphNode, ExecutableChildGraphNode
 from cudacore_graph._nodes.conditional import ConditionalNode, IfElseNode, IfNode, SwitchNode, WhileNode
-from cudacore_graph._nodes.empty import EmptyNode
 from cudacore_graph._nodes.event import (
     EventRecordNode,
     EventWaitNode,
@@ -15,12 +13,12 @@ from cudacore_graph._nodes.event import (
     ExecutableEventWaitNode,
 )
 from cudacore_graph._nodes.executable import ExecutableGraphNode
-from cudacore_graph._nodes.free import FreeNode
 from cudacore_graph._nodes.host_callback import ExecutableHostCallbackNode, HostCallbackNode
 from cudacore_graph._nodes.kernel import ExecutableKernelNode, KernelNode
 from cudacore_graph._nodes.memcpy import ExecutableMemcpyNode, MemcpyNode
+from cudacore_graph._nodes.memory import AllocNode, FreeNode
 from cudacore_graph._nodes.memset import ExecutableMemsetNode, MemsetNode
-from cudacore_graph._nodes.node import GraphNode
+from cudacore_graph._nodes.node import EmptyNode, GraphNode
 
 __all__ = [
     "AllocNode",

@@ -50,7 +50,8 @@ class HostCallbackNode(GraphNode):
 
         ``cuda.core`` calls this attribute `callback`. Here, `callback` is the method of nodes that adds such a node.
         """
-        return _native.host_function_of(self)
+        _, (function, _) = self._read_owned("host")
+        return function
 
     def _describe(self) -> Description:
         """Return the description of the node for pictures."""

@@ -86,7 +86,7 @@ class GraphNode(_native.NodeHandle, Made):
         return ffi.gc(params, _DESTRUCTORS[kind]) if kind in _DESTRUCTORS else params
 
     def _read_owned(self, kind: str) -> tuple[Any, tuple[Any, Any]]:
-        """Return the parameters of a copy or a fill, and the owners of its operands, both read at the same moment."""
+        """Return the parameters of a copy, a fill or a host function, and its owners, both read at the same moment."""
         params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node")})
         return params, _native.read_node(self, int(ffi.cast("uintptr_t", params)))
 
@@ -103,3 +103,10 @@ class GraphNode(_native.NodeHandle, Made):
     def _describe(self) -> Description:
         """Return the description of the node for pictures."""
         return Description(self._TITLE, (), ())
+
+
+class EmptyNode(GraphNode):
+    """A node that does nothing. It joins branches of a graph."""
+
+    __slots__ = ()
+    _TITLE = "empty"

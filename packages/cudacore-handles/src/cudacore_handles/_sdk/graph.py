@@ -15,36 +15,6 @@ from cudacore_handles._memory.resource import AccessibleMemoryResource
 from cudacore_handles._native import HAS_VALUE, UNSIGNED, Builder, Taken, allocate, connect, pack, register, take
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
 
-__all__ = [
-    "HAS_VALUE",
-    "UNSIGNED",
-    "AccessibleMemoryResource",
-    "Attribute",
-    "Builder",
-    "LiveSet",
-    "MemoryAttributes",
-    "ParamKind",
-    "Pool",
-    "Setting",
-    "Stream_accept",
-    "Taken",
-    "allocate",
-    "check_config",
-    "check_kernel",
-    "check_size",
-    "check_values",
-    "connect",
-    "explained",
-    "fill_pattern",
-    "has_protocol",
-    "is_capturing",
-    "pack",
-    "pack_layout",
-    "register",
-    "take",
-    "why_no_array",
-]
-
 # The functions of the library that only cudacore-graph calls; tools/generate_cffi.py binds what is named here:
 # cch_array_wrap, cch_capture_begin, cch_capture_begin_to, cch_capture_end, cch_capture_gather, cch_capture_join,
 # cch_graph_clone, cch_graph_condition, cch_graph_create, cch_graph_debug_dot_print, cch_graph_exec_has,

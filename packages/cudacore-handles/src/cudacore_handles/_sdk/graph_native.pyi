@@ -536,10 +536,8 @@ def update_exec(graph: ExecHandle, definition: GraphHandle, /) -> tuple[int, int
     """
 
 def read_node(node: NodeHandle, address: int, /) -> tuple[Any, Any]:
-    """Read the parameters of a copy or a fill into the library's structure at an address.
+    """Read the parameters of a copy, a fill or a host function into the library's structure at an address.
 
-    Return the present owners of the two operands, each an object, a handle or None.
+    Return the present owners of the two operands, each an object, a handle or None. The first owner of a host function
+    is the Python function, or None for another function.
     """
-
-def host_function_of(node: NodeHandle, /) -> Callable[[], Any] | None:
-    """Return the Python function that a host node calls, or None if it is not a Python function."""

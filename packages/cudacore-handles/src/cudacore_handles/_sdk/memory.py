@@ -10,18 +10,3 @@ from cudacore_handles._memory.out_of_memory import collect_garbage, without_coll
 from cudacore_handles._memory.resource import AccessibleMemoryResource
 from cudacore_handles._native import current_device
 from cudacore_handles._stream.stream import Stream_accept
-
-__all__ = [
-    "AccessibleMemoryResource",
-    "Allocator",
-    "Stream_accept",
-    "check_size",
-    "collect_garbage",
-    "current_context",
-    "current_device",
-    "empty_buffer",
-    "make_allocator",
-    "no_buffer",
-    "set_torch_allocator",
-    "without_collection",
-]

@@ -5,16 +5,12 @@
 #include <cudacore/cudacore.h>
 
 /**
- * Copies a graph, with child graphs and bodies (cuGraphClone). The copy keeps the objects that the nodes use.
+ * Copies a graph, with child graphs and bodies (cuGraphClone). The copy keeps the objects that the nodes use. Unless
+ * they are NULL, the lists get the nodes of the graph, and for each of them its copy (cuGraphNodeFindInClone); they
+ * have the same length, whatever other threads do. The caller releases them.
  */
-CCH_EXPORT cch_status cch_graph_clone(cch_graph **out, cch_graph *graph);
-
-/**
- * Like cch_graph_clone(), and lists the nodes of the graph, and for each of them its copy (cuGraphNodeFindInClone). The
- * lists have the same length, whatever other threads do. The caller releases them.
- */
-CCH_EXPORT cch_status cch_graph_clone_pairs(cch_graph **out, cch_node_list *nodes, cch_node_list *copies,
-                                            cch_graph *graph);
+CCH_EXPORT cch_status cch_graph_clone(cch_graph **out, cch_node_list *CCH_NULLABLE nodes,
+                                      cch_node_list *CCH_NULLABLE copies, cch_graph *graph);
 
 /** The graph that contains a child graph or a body, borrowed; NULL for a root graph. */
 CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
@@ -86,16 +82,10 @@ CCH_EXPORT cch_node_face *cch_graph_node_face(cch_graph_node *node);
 CCH_EXPORT cch_status cch_graph_node_read(void *params, cch_bundle **kept, cch_bundle **bundle, cch_graph_node *node);
 
 /**
- * The context of a kernel, copy or fill node, as a new reference. NULL in *out for other nodes, and for copies and
- * fills that other code added.
+ * The context of a kernel, copy or fill node, if that is not the current one, as a new reference. NULL in *out if it
+ * is, for other nodes, and for copies and fills that other code added.
  */
 CCH_EXPORT cch_status cch_graph_node_context(cch_context **out, cch_graph_node *node);
-
-/**
- * 1 if the current context is the context of the node, which is a kernel, copy or fill node. Also 1 if the node has no
- * context, or if its context is not known.
- */
-CCH_EXPORT cch_status cch_graph_node_is_current(int *out, cch_graph_node *node);
 
 /** The nodes that a node waits for. */
 CCH_EXPORT cch_status cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);

@@ -134,21 +134,11 @@ static int check_free(batch_trial *self, CUdeviceptr address) {
   return status != 0 ? status : add_piece(&self->freed, address, 1, self->operation);
 }
 
-/* Checks the dependencies of a specification: nodes of the graph, and earlier nodes of the batch. */
-static int check_dependencies(const batch_trial *self, const cch_node_spec *spec, size_t place) {
-  int status = 0;
-  for (size_t i = 0; i < spec->dependency_count && status == 0; i++)
-    status = cch__node_is_of(spec->dependencies[i], self->graph, self->operation);
-  for (size_t i = 0; i < spec->earlier_count && status == 0; i++)
-    status = cch__check_earlier(spec, i, place, self->operation);
-  return status;
-}
-
 static int try_node(batch_trial *self, const cch_node_spec *spec, size_t place) {
   cch_node_spec known;
   int status = cch__node_spec_read(&spec, &known, self->operation);
   if (status == 0)
-    status = check_dependencies(self, spec, place);
+    status = cch__spec_dependencies(NULL, self->graph, spec, NULL, place, self->operation);
   if (status == 0)
     status = CCH__USABLE_OR_NULL(spec->context, "the context of the cch_node_spec", self->operation);
   if (status == 0)

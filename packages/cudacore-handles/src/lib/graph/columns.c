@@ -103,21 +103,6 @@ static int check_edges(const addition *self) {
   return 0;
 }
 
-static int compare_indices(const void *a, const void *b) {
-  const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-  return (left > right) - (left < right);
-}
-
-/* Sorts the dependencies of a node, and removes duplicates, which the driver refuses. Returns the number left. */
-static size_t sort_unique(uint32_t *items, size_t count) {
-  qsort(items, count, sizeof *items, compare_indices);
-  size_t kept = 0;
-  for (size_t i = 0; i < count; i++)
-    if (kept == 0 || items[i] != items[kept - 1])
-      items[kept++] = items[i];
-  return kept;
-}
-
 /* Sorts the edges by the nodes that they lead to. */
 static int sort_edges(addition *self) {
   const size_t edges = self->columns.given.edge_count;
@@ -147,15 +132,11 @@ static int sort_edges(addition *self) {
 /* Stores the dependencies of a node in `before`, and returns their number. */
 static size_t list_dependencies(addition *self, size_t i) {
   const size_t after = self->columns.given.after_count;
-  uint32_t *earlier = self->order.earlier + self->order.first[i];
-  size_t count = self->order.first[i + 1] - self->order.first[i];
-  if (count == 0)
-    return after;
-  if (count > 1)
-    count = sort_unique(earlier, count);
+  const uint32_t *earlier = self->order.earlier + self->order.first[i];
+  const size_t count = self->order.first[i + 1] - self->order.first[i];
   for (size_t k = 0; k < count; k++)
     self->before[after + k] = self->added[earlier[k]];
-  return count;
+  return count == 0 ? after : cch__sort_unique(self->before + after, count);
 }
 
 /* ---- nodes ---- */
@@ -221,7 +202,7 @@ static void record_added(addition *self, uint64_t *first, CUuserObject object) {
 /* ---- checks, preparation, and the function that adds the nodes ---- */
 
 static int check_given(addition *self) {
-  const cch_kernel_columns *given = &self->columns.given;
+  cch_kernel_columns *given = &self->columns.given;
   if (self->columns.count > INT_MAX)
     return cch__fail(CCH_EINVAL, self->columns.operation, "%zu nodes are too many for one call", self->columns.count);
   int status = check_edges(self);
@@ -230,6 +211,8 @@ static int check_given(addition *self) {
     if (status == 0)
       self->before[i] = given->after[i]->raw;
   }
+  if (status == 0)
+    given->after_count = cch__sort_unique(self->before, given->after_count);
   return status;
 }
 

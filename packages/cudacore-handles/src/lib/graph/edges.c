@@ -35,30 +35,27 @@ static int query_nodes(raw_list *list, const void *graph) {
   return CCH__CALL(cuGraphGetNodes, ((CUgraph)(uintptr_t)graph, list->nodes, &list->count));
 }
 
+/* Calls the function that takes the data of edges or, if the driver does not have it, the one for plain edges. */
+#define CALL_TYPED(name, typed, plain)                                                                                 \
+  (cch__driver.name##_v12030 != NULL ? cch__checked((int)cch__driver.name##_v12030 typed, #name)                       \
+                                     : CCH__CALL(name, plain))
+
 static int query_edges(raw_list *list, const void *opaque) {
   CUgraph graph = (CUgraph)(uintptr_t)opaque;
-  if (cch__driver.cuGraphGetEdges_v12030 == NULL)
-    return CCH__CALL(cuGraphGetEdges, (graph, list->nodes, list->others, &list->count));
-  return cch__checked(
-      (int)cch__driver.cuGraphGetEdges_v12030(graph, list->nodes, list->others, list->edges, &list->count),
-      "cuGraphGetEdges");
+  return CALL_TYPED(cuGraphGetEdges, (graph, list->nodes, list->others, list->edges, &list->count),
+                    (graph, list->nodes, list->others, &list->count));
 }
 
 static int query_dependencies(raw_list *list, const void *opaque) {
   CUgraphNode node = (CUgraphNode)(uintptr_t)opaque;
-  if (cch__driver.cuGraphNodeGetDependencies_v12030 == NULL)
-    return CCH__CALL(cuGraphNodeGetDependencies, (node, list->nodes, &list->count));
-  return cch__checked((int)cch__driver.cuGraphNodeGetDependencies_v12030(node, list->nodes, list->edges, &list->count),
-                      "cuGraphNodeGetDependencies");
+  return CALL_TYPED(cuGraphNodeGetDependencies, (node, list->nodes, list->edges, &list->count),
+                    (node, list->nodes, &list->count));
 }
 
 static int query_dependents(raw_list *list, const void *opaque) {
   CUgraphNode node = (CUgraphNode)(uintptr_t)opaque;
-  if (cch__driver.cuGraphNodeGetDependentNodes_v12030 == NULL)
-    return CCH__CALL(cuGraphNodeGetDependentNodes, (node, list->nodes, &list->count));
-  return cch__checked(
-      (int)cch__driver.cuGraphNodeGetDependentNodes_v12030(node, list->nodes, list->edges, &list->count),
-      "cuGraphNodeGetDependentNodes");
+  return CALL_TYPED(cuGraphNodeGetDependentNodes, (node, list->nodes, list->edges, &list->count),
+                    (node, list->nodes, &list->count));
 }
 
 /* Queries the nodes or the edges of an object: the count, and the elements too if there are arrays for them. */
@@ -276,18 +273,16 @@ typedef int (*change_fn)(CUgraph graph, const raw_list *edges, size_t i);
  */
 static int add_edge(CUgraph graph, const raw_list *edges, size_t i) {
   const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
-  if (edges->edges == NULL || cch__driver.cuGraphAddDependencies_v12030 == NULL)
-    return CCH__CALL(cuGraphAddDependencies, (graph, from, to, 1));
-  return cch__checked((int)cch__driver.cuGraphAddDependencies_v12030(graph, from, to, &edges->edges[i], 1),
-                      "cuGraphAddDependencies");
+  return edges->edges == NULL
+             ? CCH__CALL(cuGraphAddDependencies, (graph, from, to, 1))
+             : CALL_TYPED(cuGraphAddDependencies, (graph, from, to, &edges->edges[i], 1), (graph, from, to, 1));
 }
 
 static int remove_edge(CUgraph graph, const raw_list *edges, size_t i) {
   const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
-  if (edges->edges == NULL || cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
-    return CCH__CALL(cuGraphRemoveDependencies, (graph, from, to, 1));
-  return cch__checked((int)cch__driver.cuGraphRemoveDependencies_v12030(graph, from, to, &edges->edges[i], 1),
-                      "cuGraphRemoveDependencies");
+  return edges->edges == NULL
+             ? CCH__CALL(cuGraphRemoveDependencies, (graph, from, to, 1))
+             : CALL_TYPED(cuGraphRemoveDependencies, (graph, from, to, &edges->edges[i], 1), (graph, from, to, 1));
 }
 
 /* Reads the data of an edge. It remains zero if there is no such edge, or if the driver has only plain ones. */
@@ -315,13 +310,8 @@ static int remove_any(CUgraph graph, raw_list *edges, size_t i, const char *oper
   return remove_edge(graph, edges, i);
 }
 
-static int compare_handles(const void *a, const void *b) {
-  const uintptr_t left = (uintptr_t)*(CUgraphNode const *)a, right = (uintptr_t)*(CUgraphNode const *)b;
-  return (left > right) - (left < right);
-}
-
 static size_t place_of(const CUgraphNode *sorted, size_t count, CUgraphNode node) {
-  return (size_t)((const CUgraphNode *)bsearch(&node, sorted, count, sizeof *sorted, compare_handles) - sorted);
+  return (size_t)((const CUgraphNode *)bsearch(&node, sorted, count, sizeof *sorted, cch__compare_pointers) - sorted);
 }
 
 /*
@@ -329,13 +319,9 @@ static size_t place_of(const CUgraphNode *sorted, size_t count, CUgraphNode node
  * again. `nodes` has room for both ends of all edges, and `room` for eight zeroed numbers for each edge.
  */
 static bool contain_cycle(const raw_list *edges, CUgraphNode *nodes, size_t *room) {
-  size_t count = 0;
   memcpy(nodes, edges->nodes, edges->count * sizeof *nodes);
   memcpy(nodes + edges->count, edges->others, edges->count * sizeof *nodes);
-  qsort(nodes, 2 * edges->count, sizeof *nodes, compare_handles);
-  for (size_t i = 0; i < 2 * edges->count; i++)
-    if (count == 0 || nodes[i] != nodes[count - 1])
-      nodes[count++] = nodes[i];
+  const size_t count = cch__sort_unique(nodes, 2 * edges->count);
   /* The edges of a node are a list. Its links are numbers of edges, beginning at 1. */
   size_t *to = room, *next = to + edges->count, *first = next + edges->count, *waits = first + count,
          *free_nodes = waits + count, free_count = 0, removed = 0;

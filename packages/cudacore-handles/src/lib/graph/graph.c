@@ -102,13 +102,6 @@ static int clone_graph(cch_graph **out, cch_graph *graph, const char *operation)
   return status;
 }
 
-cch_status cch_graph_clone(cch_graph **out, cch_graph *graph) {
-  CCH__REQUIRE_USABLE(out, graph);
-  CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
-  cch__poll();
-  return CCH__IN_TURN(graph, NULL, clone_graph(out, graph, __func__));
-}
-
 /* Lists the nodes of a graph, and the nodes of its copy that correspond to them. */
 static int list_pairs(cch_node_list *nodes, cch_node_list *twins, cch_graph *graph, cch_graph *clone,
                       const char *operation) {
@@ -145,11 +138,13 @@ static int clone_pairs(cch_graph **out, cch_node_list *nodes, cch_node_list *twi
   return status;
 }
 
-cch_status cch_graph_clone_pairs(cch_graph **out, cch_node_list *nodes, cch_node_list *copies, cch_graph *graph) {
-  CCH__REQUIRE_USABLE(out, nodes, copies, graph);
+cch_status cch_graph_clone(cch_graph **out, cch_node_list *nodes, cch_node_list *copies, cch_graph *graph) {
+  CCH__REQUIRE_USABLE(out, graph);
   CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
   cch__poll();
-  return CCH__IN_TURN(graph, NULL, clone_pairs(out, nodes, copies, graph, __func__));
+  return CCH__IN_TURN(graph, NULL,
+                      nodes != NULL && copies != NULL ? clone_pairs(out, nodes, copies, graph, __func__)
+                                                      : clone_graph(out, graph, __func__));
 }
 
 cch_status cch_graph_keep(cch_graph *graph, cch_bundle *bundle) {

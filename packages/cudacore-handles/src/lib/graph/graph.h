@@ -125,13 +125,17 @@ void cch__children_trim(cch__level *level, cch__record *record);
 static inline const cch_graph *cch__graph_of_node(const cch_graph_node *node) { return node->graph; }
 static inline const cch_graph *cch__graph_itself(const cch_graph *graph) { return graph; }
 
-/* Sorts hierarchies, removes duplicates, and takes the turn of each. Returns the number of hierarchies left. */
+/* Takes the turn of each hierarchy, once. They are sorted. Returns their number without duplicates. */
 size_t cch__turn_take(cch__hierarchy **all, size_t count);
 void cch__turn_give(cch__hierarchy *const *all, size_t count);
 /* For destructors: takes the turn if no other thread has it. */
 static inline bool cch__turn_try(const cch_graph *graph) { return pthread_mutex_trylock(&graph->hierarchy->turn) == 0; }
 /* Returns the graph that parameters of a node copy into the node; NULL if they are not those of a child graph node. */
 const cch_graph *cch__child_in(int type, const void *params);
+/* Compares two pointers, for qsort() and bsearch(). */
+int cch__compare_pointers(const void *a, const void *b);
+/* Sorts pointers, and removes duplicates. Returns the number of pointers left. */
+size_t cch__sort_unique(void *pointers, size_t count);
 
 /* ---- graph.c ---- */
 
@@ -251,10 +255,6 @@ void cch__node_params_unref(cch__node_params *params);
 int cch__node_params_get(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation);
 /* Checks that the parameters of a node can be changed. Returns 0, or a recorded failure. */
 int cch__node_check_change(const cch_graph_node *node, const char *operation);
-/* Changes the parameters of a node. */
-int cch__node_change(const cch_graph_node *node, cch__node_params *params, const char *operation);
-/* Stores the results that the driver wrote into the parameters of a new node. */
-void cch__node_added(cch__node_params *params);
 /* Fills the launch of a kernel node, without arguments and context. */
 int cch__kernel_node_fill(cch__node_params *out, const cch_kernel *kernel, const cch_launch_config *config,
                           const char *operation);
@@ -328,10 +328,11 @@ int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, cons
 int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
                        const CUgraphNode *added, size_t done, const char *operation);
 /*
- * Checks that dependency `i` of a specification, which is the index of another node of the batch, is the index of an
- * earlier node. `place` is the index of the node itself.
+ * Gets the nodes that node number `place` of a batch waits for. `added` has the handles of the earlier nodes of the
+ * batch. If both arrays are NULL, the dependencies are only checked.
  */
-int cch__check_earlier(const cch_node_spec *spec, size_t i, size_t place, const char *operation);
+int cch__spec_dependencies(CUgraphNode *before, const cch_graph *graph, const cch_node_spec *spec,
+                           const CUgraphNode *added, size_t place, const char *operation);
 /* Makes the edges that let a node begin before the kernels that it depends on have ended. The other edges are plain. */
 int cch__edges_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, size_t count, const char *operation);
 /*

@@ -220,7 +220,8 @@ static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cc
     cch__driver_unref(graph->raw, object, 1);
     return status;
   }
-  cch__node_added(params);
+  if (params->type->added != NULL)
+    params->type->added(params);
   if (params->kept != NULL || box != NULL || params->context != NULL) {
     cch__graph_lock(graph);
     cch__record *record = cch__record_begin(graph->level, raw);
@@ -302,11 +303,21 @@ int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, cons
 /* Up to this many handles are stored on the stack, more of them on the heap. */
 enum { FEW = 64 };
 
-int cch__check_earlier(const cch_node_spec *spec, size_t i, size_t place, const char *operation) {
-  return spec->earlier[i] < place
-             ? 0
-             : cch__fail(CCH_EINVAL, operation, "node %zu of the batch cannot wait for node %u, which is not earlier",
-                         place, spec->earlier[i]);
+int cch__spec_dependencies(CUgraphNode *before, const cch_graph *graph, const cch_node_spec *spec,
+                           const CUgraphNode *added, size_t place, const char *operation) {
+  for (size_t i = 0; i < spec->dependency_count; i++) {
+    CCH__RETURN_FAILURE(cch__node_is_of(spec->dependencies[i], graph, operation));
+    if (before != NULL)
+      before[i] = spec->dependencies[i]->raw;
+  }
+  for (size_t i = 0; i < spec->earlier_count; i++) {
+    if (spec->earlier[i] >= place)
+      return cch__fail(CCH_EINVAL, operation, "node %zu of the batch cannot wait for node %u, which is not earlier",
+                       place, spec->earlier[i]);
+    if (before != NULL)
+      before[spec->dependency_count + i] = added[spec->earlier[i]];
+  }
+  return 0;
 }
 
 int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
@@ -319,16 +330,9 @@ int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph,
   size_t count = spec->dependency_count + spec->earlier_count;
   if (count > FEW && (before = malloc(count * sizeof *before)) == NULL)
     return cch__fail_nomem(operation);
-  for (size_t i = 0; i < spec->dependency_count && status == 0; i++) {
-    status = cch__node_is_of(spec->dependencies[i], graph, operation);
-    if (status == 0)
-      before[i] = spec->dependencies[i]->raw;
-  }
-  for (size_t i = 0; i < spec->earlier_count && status == 0; i++) {
-    status = cch__check_earlier(spec, i, done, operation);
-    if (status == 0)
-      before[spec->dependency_count + i] = added[spec->earlier[i]];
-  }
+  status = cch__spec_dependencies(before, graph, spec, added, done, operation);
+  if (status == 0 && count > 1) /* the driver refuses duplicates */
+    count = cch__sort_unique(before, count);
   if (status == 0)
     status = cch__node_add(raw, out, graph, spec, before, NULL, count, operation);
   if (before != few)
@@ -419,8 +423,8 @@ int cch__node_set_filled(cch_graph_node *node, cch__node_params *filled, bool at
   cch_graph *graph = node->graph;
   CUuserObject object = NULL;
   CCH__RETURN_FAILURE(cch__driver_keep_shared(&object, graph, filled->kept, 1));
-  int status =
-      attributes ? cch__node_change(node, filled, operation) : cch__driver_set_node(node->raw, &filled->native);
+  int status = attributes && filled->type->change != NULL ? filled->type->change(node->raw, filled, operation)
+                                                          : cch__driver_set_node(node->raw, &filled->native);
   if (status != 0) {
     cch__driver_unref(graph->raw, object, 1);
     return status;

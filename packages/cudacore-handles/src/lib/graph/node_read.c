@@ -93,22 +93,13 @@ static int context_of(CUcontext *out, cch_graph_node *node) {
 
 cch_status cch_graph_node_context(cch_context **out, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(out, node);
-  CUcontext raw;
-  int status = context_of(&raw, node);
-  if (status == 0 && raw != NULL)
-    return cch_context_wrap(out, raw, NULL, NULL);
-  if (status == 0)
-    *out = NULL;
-  return status;
-}
-
-cch_status cch_graph_node_is_current(int *out, cch_graph_node *node) {
-  CCH__REQUIRE_USABLE(out, node);
-  CUcontext raw, current;
+  CUcontext raw, current = NULL;
   int status = context_of(&raw, node);
   if (status == 0 && raw != NULL)
     status = CCH__CALL(cuCtxGetCurrent, (&current));
+  if (status == 0 && raw != current)
+    return cch_context_wrap(out, raw, NULL, NULL);
   if (status == 0)
-    *out = raw == NULL || raw == current;
+    *out = NULL;
   return status;
 }

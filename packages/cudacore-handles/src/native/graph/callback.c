@@ -61,27 +61,7 @@ static PyObject *end_callbacks(PyObject *module, PyObject *nothing) {
   Py_RETURN_NONE;
 }
 
-static PyObject *host_function_of(PyObject *module, PyObject *face) {
-  const state *st = PyModule_GetState(module);
-  cch_graph_node *node = node_box(st, face, "node");
-  if (node == NULL)
-    return NULL;
-  cch_host_node params = {.size = sizeof params};
-  cch_bundle *kept = NULL, *bundle = NULL;
-  int status;
-  WITHOUT_GIL(status = cch_graph_node_read(&params, &kept, &bundle, node));
-  PyObject *result = status == 0 && params.function == call_python ? owner_object(params.data) : Py_None;
-  Py_INCREF(result);
-  box_unref(kept); /* until here, this kept the function, which another thread can replace */
-  box_unref(bundle);
-  if (status == 0)
-    return result;
-  Py_DECREF(result);
-  return raise_status(st, status);
-}
-
 PyMethodDef callback_functions[] = {
-    {"host_function_of", host_function_of, METH_O, DOC_host_function_of},
     {"end_callbacks", end_callbacks, METH_NOARGS, DOC_end_callbacks},
     {NULL, NULL, 0, NULL},
 };

@@ -13,7 +13,7 @@ static PyObject *clone_graph(PyObject *module, PyObject *face) {
     return NULL;
   cch_node_list list = {0}, copies = {0};
   int status;
-  WITHOUT_GIL(status = cch_graph_clone_pairs(&copy, &list, &copies, graph));
+  WITHOUT_GIL(status = cch_graph_clone(&copy, &list, &copies, graph));
   if (status != 0)
     raise_failed(st, status, "clone", NO_PLACE);
   handle_done(face);

@@ -109,25 +109,16 @@ int node_params_take(const state *st, node_params *params);
 void node_params_undone(node_params *params);
 void node_params_unref(node_params *params);
 
-/* ---- node_add.c: methods of graphs and nodes, and other uses of parameters ---- */
+/* ---- node_add.c ---- */
 
-extern PyMethodDef graph_adders[], node_adders[];
+extern PyMethodDef graph_adders[], node_adders[], capture_functions[];
 
 /*
- * Raises the exception for a node that the library just refused; returns NULL. `place` is the index of the node in a
- * batch, or one of the constants below.
+ * Raises the exception for a node that the library just refused; returns NULL. `what` is the method that adds such a
+ * node, or another operation. `place` is the index of the node in a batch, or one of the constants below.
  */
 enum { NO_PLACE = -1, PLACE_IN_EXEC = -2 };
-PyObject *raise_node_failed(const state *st, int status, const node_method *method, Py_ssize_t place);
-/* Like raise_node_failed(), for another operation `what` that failed for a node. */
 PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t place);
-
-/*
- * Sorts a list and removes duplicates, because the driver refuses duplicate dependencies. Returns the number of items
- * left.
- */
-size_t remove_duplicates(void *items, size_t count, size_t size, int (*compare)(const void *, const void *));
-int compare_boxes(const void *a, const void *b);
 
 /* ---- node_set.c ---- */
 

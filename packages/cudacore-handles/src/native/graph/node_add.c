@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adds nodes to a graph, by the methods that GraphDefinition and GraphNode share. node_set.c passes parameters to
- * captures and to existing nodes.
+ * Adds nodes to a graph, by the methods that GraphDefinition and GraphNode share, and to the captures of streams.
+ * node_set.c passes parameters to existing nodes.
  */
 #include "base/failure.h"
 #include "graph/node_methods.h"
-
-#include <stdlib.h>
 
 enum { INLINE_DEPENDENCIES = 16 };
 
@@ -14,14 +12,13 @@ PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t
   return PyObject_CallFunction(st->faces.node_failed, "Nsn", failure_status(status), what, place);
 }
 
-PyObject *raise_node_failed(const state *st, int status, const node_method *method, Py_ssize_t place) {
-  return raise_failed(st, status, method->name, place);
-}
-
 /* ---- adding ---- */
 
-/* Adds a node that depends on others of the graph. Takes over the parameters, even if it fails. */
-static PyObject *add(state *st, const node_method *method, node_params *params, cch_graph *graph,
+/*
+ * Adds a node that depends on others of the graph or, if `stream` is not NULL, on what the stream has captured. Takes
+ * over the parameters, even if it fails.
+ */
+static PyObject *add(state *st, const node_method *method, node_params *params, cch_graph *graph, cch_stream *stream,
                      cch_graph_node *const *dependencies, size_t count) {
   PyObject *result = NULL;
   /* The condition is taken before the call, because another thread could otherwise use it meanwhile. */
@@ -34,12 +31,12 @@ static PyObject *add(state *st, const node_method *method, node_params *params, 
                                 .dependency_count = count};
     cch_graph_node *node = NULL;
     int status;
-    WITHOUT_GIL(status = cch_graph_add(&node, graph, &spec));
+    WITHOUT_GIL(status = stream != NULL ? cch_capture_add(&node, stream, &spec) : cch_graph_add(&node, graph, &spec));
     if (status == 0) {
       result = node_face(st, node, params->class);
     } else {
       node_params_undone(params);
-      raise_node_failed(st, status, method, NO_PLACE);
+      raise_failed(st, status, method->name, NO_PLACE);
     }
   }
   node_params_unref(params);
@@ -62,7 +59,7 @@ static PyObject *add_by_method(const node_method *method, PyObject *self, PyObje
   if (PyType_IsSubtype(Py_TYPE(self), st->node_type)) {
     cch_graph_node *after = node_box(st, self, "self");
     if (after != NULL)
-      return add(st, method, &params, cch_graph_node_graph(after), &after, 1);
+      return add(st, method, &params, cch_graph_node_graph(after), NULL, &after, 1);
     node_params_unref(&params);
     return NULL;
   }
@@ -71,10 +68,42 @@ static PyObject *add_by_method(const node_method *method, PyObject *self, PyObje
     node_params_unref(&params);
     return NULL;
   }
-  PyObject *result = add(st, method, &params, graph, NULL, 0);
+  PyObject *result = add(st, method, &params, graph, NULL, NULL, 0);
   handle_done(self);
   return result;
 }
+
+static PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  state *st = PyModule_GetState(module);
+  if (count < 3)
+    return PyErr_Format(PyExc_TypeError, "capture_add(stream, graph, method, ...) takes 3 arguments, not %zd", count);
+  const node_method *method = node_method_find(arguments[2]);
+  if (method == NULL)
+    return NULL;
+  node_params params = {0};
+  unsigned char scratch[SCRATCH_SIZE];
+  const values given = {.array = arguments + 3, .count = count - 3};
+  const bool read = node_params_read(st, method, given, true, NULL, scratch, &params) == 0;
+  cch_graph *graph = read ? handle_use(arguments[1]) : NULL;
+  cch_stream *stream = graph != NULL ? handle_use(arguments[0]) : NULL;
+  PyObject *result = NULL;
+  if (stream != NULL) {
+    result = add(st, method, &params, graph, stream, NULL, 0);
+    handle_done(arguments[0]);
+  } else {
+    node_params_unref(&params);
+  }
+  if (graph != NULL)
+    handle_done(arguments[1]);
+  return result;
+}
+
+PyMethodDef capture_functions[] = {
+    {"capture_add", FASTCALL(capture_add), METH_FASTCALL, DOC_capture_add},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- joins ---- */
 
 /*
  * Reads nodes that must be in `*graph` if that is set, or else in the graph of the first node. Returns -1 with an
@@ -88,27 +117,6 @@ static int read_nodes(const state *st, PyObject *const *nodes, Py_ssize_t count,
     *graph = cch_graph_node_graph(out[i]);
   }
   return 0;
-}
-
-int compare_boxes(const void *a, const void *b) {
-  const uintptr_t left = (uintptr_t)*(void *const *)a, right = (uintptr_t)*(void *const *)b;
-  return (left > right) - (left < right);
-}
-
-size_t remove_duplicates(void *items, size_t count, size_t size, int (*compare)(const void *, const void *)) {
-  size_t ascending = 1; /* nodes created one after another often have ascending addresses */
-  while (ascending < count && compare((char *)items + (ascending - 1) * size, (char *)items + ascending * size) < 0)
-    ascending++;
-  if (ascending >= count)
-    return count;
-  qsort(items, count, size, compare);
-  char *last = items; /* the last of the items that remain */
-  for (size_t i = 1; i < count; i++) {
-    const char *item = (const char *)items + i * size;
-    if (compare(item, last) != 0)
-      memmove(last += size, item, size);
-  }
-  return (size_t)(last - (char *)items) / size + 1;
 }
 
 /*
@@ -134,9 +142,8 @@ static PyObject *join(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
   }
   PyObject *result = NULL;
   if (fine && read_nodes(st, arguments, count, &graph, nodes + own) == 0) {
-    size_t different = remove_duplicates(nodes, (size_t)count + own, sizeof *nodes, compare_boxes);
     node_params params = {.type = CCH_NODE_EMPTY, .class = CCH_NODE_EMPTY};
-    result = add(st, &node_methods[METHOD_empty], &params, graph, nodes, different);
+    result = add(st, &node_methods[METHOD_empty], &params, graph, NULL, nodes, (size_t)count + own);
   }
   if (!is_node && fine)
     handle_done(self);

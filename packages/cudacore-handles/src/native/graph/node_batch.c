@@ -58,11 +58,6 @@ static int read_dependency(batch *self, size_t place, PyObject *item) {
   return 0;
 }
 
-static int compare_indices(const void *a, const void *b) {
-  const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-  return (left > right) - (left < right);
-}
-
 static int read_dependencies(batch *self, size_t place, PyObject *after) {
   self->spans[place] = (span){.nodes = self->node_count, .indices = self->index_count};
   if (after == Py_None)
@@ -76,15 +71,6 @@ static int read_dependencies(batch *self, size_t place, PyObject *after) {
     if (status < 0)
       return -1;
   }
-  span *read = &self->spans[place];
-  if (read->node_count > 1)
-    read->node_count =
-        remove_duplicates(self->nodes + read->nodes, read->node_count, sizeof *self->nodes, compare_boxes);
-  if (read->index_count > 1)
-    read->index_count =
-        remove_duplicates(self->indices + read->indices, read->index_count, sizeof *self->indices, compare_indices);
-  self->node_count = read->nodes + read->node_count;
-  self->index_count = read->indices + read->index_count;
   return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -150,7 +136,7 @@ static int add(batch *self, cch_graph_node **out) {
   PyMem_Free(specs);
   if (status == 0)
     return 0;
-  raise_node_failed(self->st, status, self->methods[failed < self->count ? failed : 0], (Py_ssize_t)failed);
+  raise_failed(self->st, status, self->methods[failed < self->count ? failed : 0]->name, (Py_ssize_t)failed);
   name_node(failed);
   return -1;
 }

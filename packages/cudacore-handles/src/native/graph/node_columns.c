@@ -127,7 +127,7 @@ static int read_after(additions *self, PyObject *after) {
       return -1;
   }
   self->given.after = self->after;
-  self->given.after_count = remove_duplicates(self->after, (size_t)count, sizeof *self->after, compare_boxes);
+  self->given.after_count = (size_t)count;
   return 0;
 }
 
@@ -182,7 +182,7 @@ static PyObject *add(additions *self) {
   WITHOUT_GIL(status = cch_graph_add_kernels(out, &first, self->graph, &self->given, self->count, &failed));
   if (status != 0) {
     Py_DECREF(handles);
-    return raise_node_failed(self->st, status, &node_methods[METHOD_launch], (Py_ssize_t)failed);
+    return raise_failed(self->st, status, "launch", (Py_ssize_t)failed);
   }
   return Py_BuildValue("(NK)", handles, (unsigned long long)first);
 }

@@ -4,8 +4,7 @@
 
 /*
  * The methods that add nodes. The stub declares their arguments, and tools/read_stubs.py generates the list
- * SHARED_NODE_METHODS from it. The function read_METHOD() reads the arguments; it is in the file of the node type, in
- * graph/nodes.
+ * SHARED_NODE_METHODS from it. The function read_METHOD() reads the arguments; it is in a file of graph/nodes.
  */
 
 #include "graph/graph.h"

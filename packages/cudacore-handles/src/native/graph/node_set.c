@@ -1,54 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes parameters of nodes to the capture of a stream, and to existing nodes. */
+/* Passes parameters to existing nodes, and reads them. */
 #include "base/failure.h"
 #include "graph/node_methods.h"
 
 #include <stdlib.h>
-
-/* ---- into the capture of a stream ---- */
-
-static PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  state *st = PyModule_GetState(module);
-  if (count < 3)
-    return PyErr_Format(PyExc_TypeError, "capture_add(stream, graph, method, ...) takes 3 arguments, not %zd", count);
-  const node_method *method = node_method_find(arguments[2]);
-  if (method == NULL)
-    return NULL;
-  node_params params = {0};
-  unsigned char scratch[SCRATCH_SIZE];
-  PyObject *result = NULL;
-  const values given = {.array = arguments + 3, .count = count - 3};
-  if (node_params_read(st, method, given, true, NULL, scratch, &params) < 0)
-    goto done;
-  cch_graph *graph = handle_use(arguments[1]);
-  if (graph == NULL)
-    goto done;
-  const bool ready = node_params_check(st, &params, graph) == 0 && node_params_take(st, &params) == 0;
-  cch_stream *stream = ready ? handle_use(arguments[0]) : NULL;
-  if (ready && stream == NULL)
-    node_params_undone(&params);
-  if (stream != NULL) {
-    const cch_node_spec spec = {
-        .size = sizeof spec, .type = params.type, .params = node_params_of(&params), .bundle = params.bundle};
-    cch_graph_node *node = NULL;
-    int status;
-    WITHOUT_GIL(status = cch_capture_add(&node, stream, &spec));
-    if (status == 0) {
-      result = node_face(st, node, params.class);
-    } else {
-      node_params_undone(&params);
-      raise_node_failed(st, status, method, NO_PLACE);
-    }
-    handle_done(arguments[0]);
-  }
-  handle_done(arguments[1]);
-done:
-  node_params_unref(&params);
-  owners_drain(st);
-  return result;
-}
-
-/* ---- into an existing node ---- */
 
 /* Sets the parameters of a node: in its graph if `exec` is NULL, otherwise in that executable graph. */
 static PyObject *set(const state *st, const node_method *method, PyObject *face, PyObject *exec, node_params *params) {
@@ -62,7 +17,7 @@ static PyObject *set(const state *st, const node_method *method, PyObject *face,
   WITHOUT_GIL(status = used != NULL ? cch_graph_exec_set(used, node, node_params_of(params), params->bundle, NULL)
                                     : cch_graph_node_set(node, node_params_of(params), params->bundle, NULL));
   if (status != 0)
-    raise_node_failed(st, status, method, used != NULL ? PLACE_IN_EXEC : NO_PLACE);
+    raise_failed(st, status, method->name, used != NULL ? PLACE_IN_EXEC : NO_PLACE);
   if (used != NULL)
     handle_done(exec);
   return status == 0 ? Py_NewRef(Py_None) : NULL;
@@ -71,12 +26,8 @@ static PyObject *set(const state *st, const node_method *method, PyObject *face,
 int enter_context(const state *st, cch_graph_node *node, context_change *out) {
   cch_context *own = NULL;
   *out = (context_change){NULL, false};
-  int is_current = 0, status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_graph_node_is_current(&is_current, node);
-  if (status == 0 && !is_current)
-    status = cch_graph_node_context(&own, node);
-  Py_END_ALLOW_THREADS;
+  int status;
+  WITHOUT_GIL(status = cch_graph_node_context(&own, node));
   if (status == 0 && own != NULL && (status = cch_context_current(&out->before)) == 0) {
     status = cch_context_set_current(own);
     out->changed = status == 0;
@@ -208,6 +159,10 @@ static PyObject *read_node(PyObject *module, PyObject *const *arguments, Py_ssiz
   WITHOUT_GIL(status = cch_graph_node_read(params, &kept, &bundle, node));
   if (status != 0)
     return raise_status(st, status);
+  if (cch_graph_node_type(node) == CCH_NODE_HOST && ((cch_host_node *)params)->function != call_python) {
+    box_unref(bundle); /* has what a foreign function uses */
+    bundle = NULL;
+  }
   PyObject *first = owner_in(st, bundle, 0), *second = first != NULL ? owner_in(st, bundle, 1) : NULL;
   PyObject *result = second != NULL ? PyTuple_Pack(2, first, second) : NULL;
   Py_XDECREF(second);
@@ -229,7 +184,6 @@ static PyObject *alloc_address(PyObject *module, PyObject *face) {
 }
 
 PyMethodDef node_set_functions[] = {
-    {"capture_add", FASTCALL(capture_add), METH_FASTCALL, DOC_capture_add},
     {"set_node", FASTCALL(set_node), METH_FASTCALL, DOC_set_node},
     {"set_config", FASTCALL(set_config), METH_FASTCALL, DOC_set_config},
     {"set_exec_node", FASTCALL(set_exec_node), METH_FASTCALL, DOC_set_exec_node},

@@ -121,7 +121,7 @@ static void functions_that_cuda_calls_use_no_graph(void) {
   cch_callback_enter();
   CHECK_EQ(cch_callback_active(), 1);
   FAILS(CUDA_ERROR_NOT_PERMITTED, cch_graph_nodes(&list, g));
-  FAILS(CUDA_ERROR_NOT_PERMITTED, cch_graph_clone(&other, g));
+  FAILS(CUDA_ERROR_NOT_PERMITTED, cch_graph_clone(&other, NULL, NULL, g));
   FAILS(CUDA_ERROR_NOT_PERMITTED, cch_graph_node_destroy(node));
   FAILS(CUDA_ERROR_NOT_PERMITTED, cch_graph_launch(exec, world.stream));
   CHECK(cch_is_valid(node) && cch_graph_exec_has(exec, node));

@@ -19,7 +19,7 @@ static void user_objects_are_for_shared_graphs(void) {
   cch_graph *g = new_user(), *copy, *captured;
   cch_graph_exec *exec = instantiate(g);
   OK(cch_graph_launch(exec, world.stream));
-  OK(cch_graph_clone(&copy, g));
+  OK(cch_graph_clone(&copy, NULL, NULL, g));
   OK(cch_capture_begin(&captured, world.stream, CCH_CAPTURE_RELAXED));
   cch_bundle *used = new_bundle();
   OK(cch_capture_keep(captured, used, NULL));
@@ -83,7 +83,7 @@ static void graphs_that_cannot_be_shared_are_not(void) {
  */
 static void what_is_made_of_graphs_keeps_what_they_use(void) {
   cch_graph *g = new_user(), *copy, *outer = new_graph();
-  OK(cch_graph_clone(&copy, g));
+  OK(cch_graph_clone(&copy, NULL, NULL, g));
   cch_child_node params = {.size = sizeof params, .graph = copy};
   cch_graph_node *node = add(outer, CCH_NODE_GRAPH, &params, NULL, NULL);
   cch_graph *child = child_of(node, 0);
@@ -91,7 +91,7 @@ static void what_is_made_of_graphs_keeps_what_they_use(void) {
   cch_graph_node_unref(add_kernel(child, NULL, given));
   cch_bundle_unref(given);
   cch_graph *piece; /* a clone, because CUDA cannot instantiate a child graph */
-  OK(cch_graph_clone(&piece, child));
+  OK(cch_graph_clone(&piece, NULL, NULL, child));
   cch_graph_exec *whole = instantiate(outer), *part = instantiate(piece);
   cch_graph_unref(piece);
   cch_graph_unref(g);

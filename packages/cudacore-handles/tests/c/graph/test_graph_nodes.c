@@ -2,16 +2,18 @@
 /* Nodes of graphs: their parameters, attributes and contexts. */
 #include "graphs.h"
 
+/* Checks the context of a node, which is reported as NULL if it is the current one. */
 static void check_context(cch_graph_node *node, cch_context *expected) {
-  cch_context *told = world.context;
+  cch_context *before, *told = expected;
+  OK(cch_context_current(&before));
+  OK(cch_graph_node_context(&told, node));
+  CHECK(told == (expected != before ? expected : NULL));
+  cch_context_unref(told);
+  OK(cch_context_set_current(NULL));
   OK(cch_graph_node_context(&told, node));
   CHECK(told == expected);
   cch_context_unref(told);
-  cch_context *before;
-  int is_current = -1;
-  OK(cch_context_current(&before));
-  OK(cch_graph_node_is_current(&is_current, node));
-  CHECK_EQ(is_current, expected == NULL || expected == before);
+  OK(cch_context_set_current(before));
   cch_context_unref(before);
 }
 
@@ -32,7 +34,6 @@ static void nodes_tell_their_context(void) {
     int type;
     const void *params;
   } kinds[] = {{CCH_NODE_KERNEL, &kernel}, {CCH_NODE_MEMCPY, &transfer}, {CCH_NODE_MEMSET, &fill}};
-  int is_current;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     cch_graph_node *explicit, *current, *found;
     cch_node_spec spec = {.size = sizeof spec, .type = kinds[i].type, .params = kinds[i].params, .context = second};
@@ -45,7 +46,7 @@ static void nodes_tell_their_context(void) {
     cch_graph_node_unref(explicit); /* the record of the node, with its context, outlives the box */
     explicit = node_of(g, raw);
     check_context(explicit, second);
-    OK(cch_graph_clone(&copy, g));
+    OK(cch_graph_clone(&copy, NULL, NULL, g));
     found = copy_of(explicit, copy);
     check_context(found, second);
     cch_graph_node_unref(found);
@@ -54,7 +55,6 @@ static void nodes_tell_their_context(void) {
     check_context(explicit, world.context);
     OK(cch_graph_node_destroy(explicit));
     FAILS(CCH_EGONE, cch_graph_node_context(&second, explicit));
-    FAILS(CCH_EGONE, cch_graph_node_is_current(&is_current, explicit));
     cch_graph_node_unref(explicit);
     cch_graph_node_unref(current);
   }

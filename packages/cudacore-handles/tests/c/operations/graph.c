@@ -34,7 +34,7 @@ static void take_out(void *node) {
   OPERATION(name_, NULL)
 
 MAKES(graph_create, cch_graph, cch_graph_create(&out))
-MAKES(graph_clone, cch_graph, cch_graph_clone(&out, w->graph))
+MAKES(graph_clone, cch_graph, cch_graph_clone(&out, NULL, NULL, w->graph))
 DOES(graph_keep, cch_graph_keep(w->graph, w->bundle))
 GIVES(graph_condition, CUgraphConditionalHandle, cch_graph_condition(&out, w->graph, w->context, 1, 2))
 DOES(graph_debug_dot_print, cch_graph_debug_dot_print(w->graph, "/dev/null", 0))
@@ -238,12 +238,6 @@ GETS(graph_node_get_wait, cch_event_node, wait, cch_event_unref(out.event))
 GETS(graph_node_get_conditional, cch_conditional_node, branch, (void)0)
 MAKES(graph_node_context, cch_context, cch_graph_node_context(&out, w->node))
 
-static int graph_node_is_current(world *w, void **made) {
-  (void)made;
-  int out;
-  return cch_graph_node_is_current(&out, w->node);
-}
-OPERATION(graph_node_is_current, NULL)
 MAKES(graph_node_child, cch_graph, cch_graph_node_child(&out, w->child, 0))
 MAKES(graph_node_body, cch_graph, cch_graph_node_child(&out, w->branch, 0))
 
@@ -253,7 +247,7 @@ static int graph_of_a_clone(world *w, void **made) {
   cch_graph *clone;
   cch_graph_node *node = NULL;
   cch_graph *body = NULL;
-  int status = cch_graph_clone(&clone, w->graph);
+  int status = cch_graph_clone(&clone, NULL, NULL, w->graph);
   if (status != 0)
     return status;
   cch_node_list nodes = {0};
@@ -274,7 +268,7 @@ OPERATION(graph_of_a_clone, NULL)
 static int graph_clone_pairs(world *w, void **made) {
   cch_graph *out = (cch_graph *)&untouched;
   cch_node_list nodes = {.count = 77}, copies = {.count = 77};
-  int status = cch_graph_clone_pairs(&out, &nodes, &copies, w->graph);
+  int status = cch_graph_clone(&out, &nodes, &copies, w->graph);
   CHECK(status == 0 ? nodes.count == copies.count : nodes.count == 77 && copies.count == 77);
   CHECK(status == 0 || out == (cch_graph *)&untouched);
   *made = status == 0 ? out : NULL;

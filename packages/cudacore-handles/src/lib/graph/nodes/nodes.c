@@ -51,6 +51,15 @@ int cch__node_give(void *given, void *known, size_t size, size_t oldest, const c
   return 0;
 }
 
+/* ---- nodes that do nothing, and have no parameters ---- */
+
+static int older_empty(const cch__older_call *to, CUgraphNodeParams *params) {
+  (void)params;
+  return CCH__OLDER(cuGraphAddEmptyNode, (to->out, to->graph, to->before, to->count));
+}
+
+const cch__node_type cch__node_type_empty = {.fill = cch__node_keep, .is_fixed = true, .older = older_empty};
+
 /* ---- the table of types ---- */
 
 static const cch__node_type *const types[] = {
@@ -106,16 +115,6 @@ int cch__node_check_change(const cch_graph_node *node, const char *operation) {
   if (cch__node_type_of(node->type)->is_fixed)
     return cch__fail(CCH_EINVAL, operation, "the parameters of a node of type %d cannot be changed", node->type);
   return 0;
-}
-
-int cch__node_change(const cch_graph_node *node, cch__node_params *params, const char *operation) {
-  return params->type->change != NULL ? params->type->change(node->raw, params, operation)
-                                      : cch__driver_set_node(node->raw, &params->native);
-}
-
-void cch__node_added(cch__node_params *params) {
-  if (params->type->added != NULL)
-    params->type->added(params);
 }
 
 /* ---- the driver's calls: before 12.2 there is a function for each type ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes that allocate memory. */
+/* Nodes that allocate memory, and nodes that free it. */
 #include "graph/nodes/nodes.h"
 
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static int get_alloc(void *params, cch_graph_node *node, const cch_bundle *bundl
   return status != 0 ? status : CCH__NODE_GIVE(params, known, address);
 }
 
-static int read_memory(CUdeviceptr *address, size_t *size, CUgraphNode raw) {
+static int read_allocation(CUdeviceptr *address, size_t *size, CUgraphNode raw) {
   CUDA_MEM_ALLOC_NODE_PARAMS_v1 native;
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphMemAllocNodeGetParams, (raw, &native)));
   *address = native.dptr;
@@ -70,9 +70,30 @@ static int read_memory(CUdeviceptr *address, size_t *size, CUgraphNode raw) {
   return 0;
 }
 
+static int fill_free(cch__node_params *out, const cch__node_source *from) {
+  cch_free_node node;
+  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, address));
+  if (node.address == 0)
+    return cch__fail(CCH_EINVAL, from->operation, "the address to free is 0");
+  out->native.free.dptr = node.address;
+  return cch__node_keep(out, from);
+}
+
+static int get_free(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
+  cch_free_node known = {0};
+  (void)bundle;
+  int status = CCH__CALL(cuGraphMemFreeNodeGetParams, (node->raw, &known.address));
+  return status != 0 ? status : CCH__NODE_GIVE(params, known, address);
+}
+
+static int read_freed(CUdeviceptr *address, size_t *size, CUgraphNode raw) {
+  *size = 1;
+  return CCH__CALL(cuGraphMemFreeNodeGetParams, (raw, address));
+}
+
 /* ---- drivers before 12.2 ---- */
 
-static int older(const cch__older_call *to, CUgraphNodeParams *params) {
+static int older_alloc(const cch__older_call *to, CUgraphNodeParams *params) {
   CUDA_MEM_ALLOC_NODE_PARAMS_v2 *alloc = &params->alloc;
   CUDA_MEM_ALLOC_NODE_PARAMS_v1 native = {.poolProps = alloc->poolProps,
                                           .accessDescs = alloc->accessDescs,
@@ -84,9 +105,20 @@ static int older(const cch__older_call *to, CUgraphNodeParams *params) {
   return status;
 }
 
+static int older_free(const cch__older_call *to, CUgraphNodeParams *params) {
+  return CCH__OLDER_ADD(to, AddMemFreeNode, params->free.dptr);
+}
+
 const cch__node_type cch__node_type_alloc = {.fill = fill_alloc,
                                              .get = get_alloc,
                                              .added = take_address,
-                                             .memory = read_memory,
+                                             .memory = read_allocation,
                                              .is_fixed = true,
-                                             .older = older};
+                                             .older = older_alloc};
+
+const cch__node_type cch__node_type_free = {.fill = fill_free,
+                                            .get = get_free,
+                                            .memory = read_freed,
+                                            .frees_memory = true,
+                                            .is_fixed = true,
+                                            .older = older_free};

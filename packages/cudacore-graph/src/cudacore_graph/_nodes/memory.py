@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that allocate memory."""
+"""Nodes that allocate memory, and nodes that free it."""
 
 from __future__ import annotations
 
@@ -62,3 +62,21 @@ class AllocNode(GraphNode):
         """Return the description of the node for pictures."""
         where = f"{self.memory_type}, device {self.device_id}"
         return Description(f"allocate {bytes_text(self.bytesize)}", (short(self.dptr), where), ())
+
+
+class FreeNode(GraphNode):
+    """A node that frees the memory of an :class:`AllocNode`."""
+
+    __slots__ = ()
+    _TITLE = "free"
+    _COLOUR = "#fff2cc"
+    _METHOD = "deallocate"
+
+    @property
+    def dptr(self) -> int:
+        """int: The address of the memory that the node frees."""
+        return int(self._read("free").address)
+
+    def _describe(self) -> Description:
+        """Return the description of the node for pictures."""
+        return Description(self._TITLE, (short(self.dptr),), ())
