@@ -29,7 +29,7 @@ class AdjacencySetProxy(_native.Adjacency, LiveSet["GraphNode"]):
     __slots__ = ()
 
     def __contains__(self, x: object) -> bool:
-        return x in _native.neighbours(self._node, self._forward)
+        return x in iter(self)
 
     def __repr__(self) -> str:
         return f"{{{', '.join(map(repr, self))}}}"

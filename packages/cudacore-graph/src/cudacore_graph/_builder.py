@@ -26,7 +26,6 @@ from cudacore_handles._sdk import (
     check,
     check_type,
     closed,
-    ffi,
     hold,
     lib,
     not_pickled,
@@ -186,7 +185,7 @@ class GraphBuilder(Builder, Made):
             check_begun(lib.cch_capture_begin(out, stream, _MODES[mode]))
             self._capture = Capture(adopt(GraphDefinition, out))
         else:
-            check_begun(lib.cch_capture_begin_to(hold(self._capture.graph), stream, ffi.NULL, 0, _MODES[mode]))
+            check_begun(lib.cch_capture_begin_to(hold(self._capture.graph), stream, _MODES[mode]))
         if mode != "relaxed" or face == PER_THREAD_DEFAULT_STREAM:
             self._capture.thread = threading.get_ident()
         self._capture.mode = mode

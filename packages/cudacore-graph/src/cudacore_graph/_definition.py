@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from cudacore_graph._adjacency import EDGE_TYPES
 from cudacore_graph._columns import KernelNodes, destroy_many, launch_many, update_many
 from cudacore_graph._condition import GraphCondition, create_condition
-from cudacore_graph._errors import HINTS, explain, gone, hold_there
+from cudacore_graph._errors import gone, hold_there, node_failed
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
 from cudacore_handles._sdk import (
@@ -21,7 +21,6 @@ from cudacore_handles._sdk import (
     closed,
     ffi,
     hold,
-    last_error,
     lib,
     not_pickled,
     options_apart,
@@ -310,7 +309,7 @@ class GraphDefinition(_native.GraphHandle, Closing):
         out = out_box("cch_graph")
         status = lib.cch_graph_clone(out, ffi.NULL, ffi.NULL, hold_there(self))
         if status:
-            raise explain(last_error(status), HINTS["clone"])
+            node_failed(status, "clone", -1)
         return adopt(type(self), out)
 
     def debug_dot_print(

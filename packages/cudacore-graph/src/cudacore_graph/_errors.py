@@ -80,12 +80,6 @@ def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exceptio
     return error
 
 
-def explain(error: CUDAError, hint: str) -> CUDAError:
-    """Add a hint to an error that has none."""
-    error.hint = error.hint or hint
-    return error
-
-
 _NOT_BEGUN = {
     "CUDA_ERROR_ILLEGAL_STATE": "The stream is being captured already: give each builder a stream of its own",
     "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (

@@ -42,21 +42,8 @@ class ExecutableMemcpyNode(SwitchableNode):
 
         See :meth:`GraphDefinition.memcpy`.
         """
-        _native.set_exec_node(
-            self._graph,
-            self._node,
-            dst,
-            src,
-            size,
-            height,
-            depth,
-            dst_pitch,
-            src_pitch,
-            dst_height,
-            src_height,
-            dst_owner,
-            src_owner,
-        )
+        layout = height, depth, dst_pitch, src_pitch, dst_height, src_height
+        _native.set_exec_node(self._graph, self._node, dst, src, size, *layout, dst_owner, src_owner)
 
 
 def _is_array(operand: object) -> bool:

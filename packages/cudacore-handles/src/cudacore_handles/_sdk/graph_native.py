@@ -22,7 +22,6 @@ from cudacore_handles._native import (
     exec_enabled,
     graph_edges,
     graph_nodes,
-    neighbours,
     numbered_node,
     read_node,
     set_config,

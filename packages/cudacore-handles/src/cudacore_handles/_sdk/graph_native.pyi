@@ -446,9 +446,6 @@ def graph_edges(graph: GraphHandle, place: _E, /) -> _E:
     The values in the dict are numbers of the types of the edges (``cch_edge_type``).
     """
 
-def neighbours(node: NodeHandle, forward: bool, /) -> list[Any]:
-    """Return a list of a node's dependents (cuGraphNodeGetDependentNodes), or of its dependencies."""
-
 def change_edges(
     node: NodeHandle, forward: bool, lost: tuple[Any, ...], gained: tuple[Any, ...], edge_type: int, /
 ) -> None:

@@ -4,10 +4,9 @@
 
 #include <cudacore/cudacore.h>
 
-/** Begins to capture a stream into an existing graph (cuStreamBeginCaptureToGraph). The captured work depends on the
- * given nodes. No new box is made: `graph` is the box of the capture's graph. */
-CCH_EXPORT cch_status cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies,
-                                           size_t count, int mode);
+/** Begins to capture a stream into an existing graph (cuStreamBeginCaptureToGraph). The captured work depends on no
+ * node. No new box is made: `graph` is the box of the capture's graph. */
+CCH_EXPORT cch_status cch_capture_begin_to(cch_graph *graph, cch_stream *stream, int mode);
 
 /**
  * Adds a node to the capture that a stream is in, at the stream's current point. Later work depends on the node. The

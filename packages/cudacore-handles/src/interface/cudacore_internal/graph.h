@@ -118,13 +118,12 @@ CCH_EXPORT cch_status cch_graph_edges_typed(cch_edge_list *out, const uint8_t **
 
 /**
  * Whether a node belongs to the graph that an executable graph was instantiated from, including child graphs and
- * bodies. cch_graph_exec_set(), cch_graph_exec_enable() and cch_graph_exec_is_enabled() accept such nodes.
+ * bodies. cch_graph_exec_set() and cch_graph_exec_enabled() accept such nodes.
  * Destructor-safe.
  */
 CCH_EXPORT bool cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node);
-/** Enables or disables a kernel, memcpy or memset node (cuGraphNodeSetEnabled). */
-CCH_EXPORT cch_status cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled);
-/** Whether a node is enabled (cuGraphNodeGetEnabled). */
-CCH_EXPORT cch_status cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node);
+/** Enables or disables a kernel, memcpy or memset node (cuGraphNodeSetEnabled); if `enabled` is negative, it only
+ * queries whether the node is enabled (cuGraphNodeGetEnabled). `*out` becomes the state of the node. */
+CCH_EXPORT cch_status cch_graph_exec_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node, int enabled);
 
 #endif

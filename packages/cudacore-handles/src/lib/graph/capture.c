@@ -68,10 +68,13 @@ static int set_up(CUgraph *out, cch_graph *graph, cch__capture *capture) {
 
 static int begin(CUgraph *out, cch_graph *graph, cch__capture *capture, int mode) {
   CUstream stream = capture->stream->raw;
-  CCH__RETURN_FAILURE(CCH__CALL(cuStreamBeginCapture, (stream, (CUstreamCaptureMode)mode)));
+  const CUstreamCaptureMode native = (CUstreamCaptureMode)mode;
+  CCH__RETURN_FAILURE(capture->makes_graph
+                          ? CCH__CALL(cuStreamBeginCapture, (stream, native))
+                          : CCH__CALL(cuStreamBeginCaptureToGraph, (stream, graph->raw, NULL, NULL, 0, native)));
   int status = set_up(out, graph, capture);
   if (status != 0)
-    take_back(stream, true);
+    take_back(stream, capture->makes_graph);
   return status;
 }
 
@@ -107,52 +110,25 @@ cch_status cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
   return 0;
 }
 
-static int begin_to_in_context(cch_graph *graph, cch__capture *capture, const CUgraphNode *before, size_t count,
-                               int mode) {
-  CUstream stream = capture->stream->raw;
-  CUgraph raw;
-  CCH__RETURN_FAILURE(
-      CCH__CALL(cuStreamBeginCaptureToGraph, (stream, graph->raw, before, NULL, count, (CUstreamCaptureMode)mode)));
-  int status = set_up(&raw, graph, capture);
-  if (status != 0)
-    take_back(stream, false);
-  return status;
-}
-
-static int begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies, size_t count, int mode,
-                    const char *operation) {
+static int begin_to(cch_graph *graph, cch_stream *stream, int mode, const char *operation) {
   if (graph->capture != NULL)
     return cch__fail(CCH_EINVAL, operation, "a stream is being captured into the graph already");
-  CUgraphNode *before = count > 0 ? malloc(count * sizeof *before) : NULL;
-  if (count > 0 && before == NULL)
-    return cch__fail_nomem(operation);
-  int status = 0;
-  for (size_t i = 0; i < count && status == 0; i++) {
-    status = cch__node_is_of(dependencies[i], graph, operation);
-    if (status == 0)
-      before[i] = dependencies[i]->raw;
-  }
-  cch__capture *capture = NULL;
+  cch__capture *capture;
+  CUgraph raw;
+  CCH__RETURN_FAILURE(new_capture(&capture, stream, mode, false, operation));
+  int status = CCH__IN_CONTEXT(stream->context, begin(&raw, graph, capture, mode));
   if (status == 0)
-    status = new_capture(&capture, stream, mode, false, operation);
-  if (status == 0) {
-    status = CCH__IN_CONTEXT(stream->context, begin_to_in_context(graph, capture, before, count, mode));
-    if (status == 0)
-      cch__capture_begun(graph, capture);
-    else
-      free_capture(capture);
-  }
-  free(before);
+    cch__capture_begun(graph, capture);
+  else
+    free_capture(capture);
   return status;
 }
 
-cch_status cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies, size_t count,
-                                int mode) {
+cch_status cch_capture_begin_to(cch_graph *graph, cch_stream *stream, int mode) {
   CCH__REQUIRE_USABLE(graph, stream);
-  CCH__REQUIRE_ARRAY(dependencies, count);
   CCH__RETURN_FAILURE(check_mode(mode, __func__));
   cch__poll_patiently();
-  return CCH__IN_TURN(graph, NULL, begin_to(graph, stream, dependencies, count, mode, __func__));
+  return CCH__IN_TURN(graph, NULL, begin_to(graph, stream, mode, __func__));
 }
 
 /* ---- end ---- */

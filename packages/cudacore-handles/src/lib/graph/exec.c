@@ -395,21 +395,16 @@ cch_status cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const 
   return status;
 }
 
-cch_status cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled) {
-  CCH__REQUIRE_USABLE(exec, node);
-  CCH__RETURN_FAILURE(cch__exec_check_has(exec, node, __func__));
-  return IN_TURN(exec,
-                 CCH__IN_TURN(node, NULL, CCH__CALL(cuGraphNodeSetEnabled, (exec->raw, node->raw, enabled != 0))));
-}
-
-cch_status cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node) {
+cch_status cch_graph_exec_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node, int enabled) {
   CCH__REQUIRE_USABLE(out, exec, node);
   CCH__RETURN_FAILURE(cch__exec_check_has(exec, node, __func__));
-  unsigned enabled;
+  unsigned found = enabled > 0;
   const int status =
-      IN_TURN(exec, CCH__IN_TURN(node, NULL, CCH__CALL(cuGraphNodeGetEnabled, (exec->raw, node->raw, &enabled))));
+      IN_TURN(exec, CCH__IN_TURN(node, NULL,
+                                 enabled < 0 ? CCH__CALL(cuGraphNodeGetEnabled, (exec->raw, node->raw, &found))
+                                             : CCH__CALL(cuGraphNodeSetEnabled, (exec->raw, node->raw, found))));
   if (status == 0)
-    *out = enabled != 0;
+    *out = found != 0;
   return status;
 }
 

@@ -107,14 +107,23 @@ static PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ss
   return list_graph(module, "graph_edges(graph, place)", arguments, count, add_edges);
 }
 
+/* ---- neighbours ---- */
+
+typedef struct adjacency {
+  PyObject_HEAD PyObject *node;
+  bool forward;
+} adjacency;
+
 /* Returns the dependents or dependencies of a node as a list; or, if `only_count`, their number. */
-static PyObject *list_neighbours(state *st, PyObject *face, bool forward, bool only_count) {
-  cch_graph_node *node = node_box(st, face, "node");
+static PyObject *list_neighbours(const adjacency *self, bool only_count) {
+  state *st = (state *)((handle *)self->node)->st;
+  cch_graph_node *node = node_box(st, self->node, "node");
   if (node == NULL)
     return NULL;
   cch_node_list list = {0};
   int status;
-  WITHOUT_GIL(status = forward ? cch_graph_node_dependents(&list, node) : cch_graph_node_dependencies(&list, node));
+  WITHOUT_GIL(status =
+                  self->forward ? cch_graph_node_dependents(&list, node) : cch_graph_node_dependencies(&list, node));
   if (status != 0)
     return raise_status(st, status);
   PyObject *result = only_count ? PyLong_FromSize_t(list.count) : PyList_New(0);
@@ -122,12 +131,6 @@ static PyObject *list_neighbours(state *st, PyObject *face, bool forward, bool o
     Py_CLEAR(result);
   cch_node_list_free(&list);
   return result;
-}
-
-static PyObject *neighbours(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  if (check_argument_count("neighbours(node, forward)", count, 2) < 0)
-    return NULL;
-  return list_neighbours(PyModule_GetState(module), arguments[0], arguments[1] == Py_True, false);
 }
 
 /* The edges between a node and others. */
@@ -200,11 +203,6 @@ static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_s
 
 /* ---- frequent operations of AdjacencySetProxy ---- */
 
-typedef struct adjacency {
-  PyObject_HEAD PyObject *node;
-  bool forward;
-} adjacency;
-
 static PyObject *adjacency_make(PyTypeObject *type, PyObject *node, bool forward) {
   adjacency *self = new_object(type);
   if (self != NULL) {
@@ -230,19 +228,15 @@ static PyObject *adjacency_new(PyTypeObject *type, PyObject *arguments, PyObject
   return adjacency_make(type, node, forward != 0);
 }
 
-static state *state_of_node(PyObject *node) { return (state *)((handle *)node)->st; }
-
 static PyObject *adjacency_iter(PyObject *object) {
-  const adjacency *self = (const adjacency *)object;
-  PyObject *list = list_neighbours(state_of_node(self->node), self->node, self->forward, false);
+  PyObject *list = list_neighbours((const adjacency *)object, false);
   PyObject *iterator = list != NULL ? PyObject_GetIter(list) : NULL;
   Py_XDECREF(list);
   return iterator;
 }
 
 static Py_ssize_t adjacency_length(PyObject *object) {
-  const adjacency *self = (const adjacency *)object;
-  PyObject *number = list_neighbours(state_of_node(self->node), self->node, self->forward, true);
+  PyObject *number = list_neighbours((const adjacency *)object, true);
   Py_ssize_t length = number != NULL ? PyLong_AsSsize_t(number) : -1;
   Py_XDECREF(number);
   return length;
@@ -283,7 +277,6 @@ int set_adjacency(PyObject *node, PyObject *nodes, void *forward) {
 static PyMethodDef functions[] = {
     {"graph_nodes", FASTCALL(graph_nodes), METH_FASTCALL, DOC_graph_nodes},
     {"graph_edges", FASTCALL(graph_edges), METH_FASTCALL, DOC_graph_edges},
-    {"neighbours", FASTCALL(neighbours), METH_FASTCALL, DOC_neighbours},
     {"change_edges", FASTCALL(change_edges), METH_FASTCALL, DOC_change_edges},
     {NULL, NULL, 0, NULL},
 };

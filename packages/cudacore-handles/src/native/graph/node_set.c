@@ -127,9 +127,9 @@ static PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_s
   cch_graph_exec *box = node != NULL ? handle_use(arguments[0]) : NULL;
   if (box == NULL)
     return NULL;
-  int enabled = arguments[2] == Py_True, status;
-  WITHOUT_GIL(status = arguments[2] == Py_None ? cch_graph_exec_is_enabled(&enabled, box, node)
-                                               : cch_graph_exec_enable(box, node, enabled));
+  const int wanted = arguments[2] == Py_None ? -1 : arguments[2] == Py_True;
+  int enabled = 0, status;
+  WITHOUT_GIL(status = cch_graph_exec_enabled(&enabled, box, node, wanted));
   PyObject *result = status == 0 ? PyBool_FromLong(enabled) : raise_failed(st, status, "enable", PLACE_IN_EXEC);
   handle_done(arguments[0]);
   return result;

@@ -19,41 +19,6 @@ static void launch(void) {
 }
 
 /*
- * Objects used by work in another library's capture would be destroyed before the captured graph and its executable
- * graphs, or never.
- */
-static void captures_of_others_keep_what_work_uses(void) {
-  CHECK(!is_captured(world.stream));
-  cch_bundle *kept = new_bundle(), *later = new_bundle();
-  OK(cch_capture_keep_all(world.stream, (void *[]){kept}, 1)); /* nothing is captured: nothing is kept */
-  CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
-  CHECK(is_captured(world.stream));
-  size_t objects = sim.calls("cuUserObjectCreate");
-  FAILS(CCH_EINVAL, cch_capture_keep_all(NULL, NULL, 0));
-  FAILS(CCH_EINVAL, cch_capture_keep_all(world.stream, (void *[]){kept, NULL}, 2));
-  sim.fail("cuGraphRetainUserObject", 1, CUDA_ERROR_UNKNOWN);
-  FAILS(CUDA_ERROR_UNKNOWN, cch_capture_keep_all(world.stream, (void *[]){kept}, 1));
-  objects += 1;
-  OK(cch_capture_keep_all(world.stream, (void *[]){kept, world.event}, 2));
-  launch();
-  OK(cch_capture_keep_all(world.stream, (void *[]){later}, 1));
-  launch();
-  CHECK_EQ(sim.calls("cuUserObjectCreate"), objects + 1);
-  cch_bundle_unref(kept);
-  cch_bundle_unref(later);
-  CUgraph raw;
-  CUgraphExec exec;
-  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &raw), 0);
-  CHECK(!is_captured(world.stream));
-  CUDA_GRAPH_INSTANTIATE_PARAMS params = {0};
-  OK(cch_context_set_current(world.context));
-  CHECK_EQ(driver.cuGraphInstantiateWithParams(&exec, raw, &params), 0);
-  OK(cch_context_set_current(NULL));
-  CHECK_AFTER(OK((int)driver.cuGraphDestroy(raw)), ends(), 0);
-  CHECK_AFTER(OK((int)driver.cuGraphExecDestroy(exec)), ends(), 2);
-}
-
-/*
  * Data of tell(), which a launch calls during a capture: an object that the graph must keep, the number of calls, and
  * an error code to return, or 0.
  */
@@ -106,32 +71,6 @@ static void launches_ask_twice_and_keep_first(void) {
   OK(cch_context_set_current(NULL));
 }
 
-/*
- * Begins a capture, ends it as other code would, and begins another capture of the stream. *raw is the graph of the
- * first capture.
- */
-static cch_graph *begin_and_be_replaced(CUgraph *raw) {
-  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
-  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), raw), 0);
-  CHECK(!is_captured(world.stream));
-  CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
-  CHECK(is_captured(world.stream));
-  return g;
-}
-
-/* If other code ends our capture and begins another one, new work of the stream would count as work of our capture. */
-static void captures_that_others_begin_anew(void) {
-  CUgraph raw, second;
-  cch_graph *g = begin_and_be_replaced(&raw);
-  told keep = {.bundle = new_bundle()};
-  OK(launch_keeping(&keep));
-  cch_bundle_unref(keep.bundle);
-  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
-  cch_graph_unref(g);
-  CHECK_AFTER(OK((int)driver.cuGraphDestroy(raw)), ends(), 0);
-  CHECK_AFTER(OK((int)driver.cuGraphDestroy(second)), ends(), 1);
-}
-
 /* If the box of a capture is dropped before the capture has ended, the stream would remain in capture. */
 static void dropped_captures_end(void) {
   for (int mode = CCH_CAPTURE_GLOBAL; mode <= CCH_CAPTURE_RELAXED; mode++) {
@@ -145,29 +84,6 @@ static void dropped_captures_end(void) {
     CHECK_EQ(sim.live(CUDASIM_GRAPH), 0);
     CHECK_EQ(ends(), mode + 1);
   }
-}
-
-/* Invalidates a global capture, by a call that no thread may make during such a capture. */
-static void invalidate(void) { FAILS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cch_event_query(world.event)); }
-
-/* The box of a failed capture would be used as if it had a graph. */
-static void invalidated_captures_have_no_graph(void) {
-  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
-  launch();
-  cch_node_list list;
-  OK(cch_graph_nodes(&list, g));
-  invalidate();
-  FAILS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cch_capture_end(g, world.stream));
-  CHECK(!is_captured(world.stream));
-  CHECK(!cch_is_valid(g) && !cch_is_valid(list.nodes[0]));
-  FAILS(CCH_EGONE, cch_capture_end(g, world.stream));
-  cch_node_list_free(&list);
-  cch_graph_unref(g);
-  /* Now the box of an invalidated capture is dropped without any earlier query of the capture. */
-  g = begin(CCH_CAPTURE_GLOBAL);
-  invalidate();
-  cch_graph_unref(g);
-  CHECK(!is_captured(world.stream));
 }
 
 static void drop(int index, void *argument) {
@@ -225,105 +141,12 @@ static void failed_ends_are_told_apart(void) {
   cch_stream_unref(other);
 }
 
-/* A capture into an existing graph would not add the captured work, or would destroy the graph if the capture fails. */
-static void captures_into_bodies(void) {
-  cch_graph *g = new_graph();
-  CUgraphConditionalHandle condition;
-  OK(cch_graph_condition(&condition, g, world.context, 0, 0));
-  cch_conditional_node branch = {.size = sizeof branch, .condition = condition, .type = CCH_CONDITIONAL_IF, .count = 1};
-  cch_graph_node *b = add(g, CCH_NODE_CONDITIONAL, &branch, NULL, NULL);
-  cch_graph *body = child_of(b, 0);
-  cch_graph_node *first = add_empty(body, NULL);
-  FAILS(CCH_EMISMATCH, cch_capture_begin_to(body, world.stream, &b, 1, CCH_CAPTURE_RELAXED));
-  OK(cch_capture_begin_to(body, world.stream, &first, 1, CCH_CAPTURE_RELAXED));
-  FAILS(CCH_EINVAL, cch_capture_begin_to(body, world.stream, NULL, 0, CCH_CAPTURE_RELAXED));
-  cch_bundle *kept = new_bundle();
-  OK(cch_capture_keep(body, kept, NULL));
-  cch_bundle_unref(kept);
-  launch();
-  OK(cch_capture_end(body, world.stream));
-  cch_node_list list;
-  OK(cch_graph_node_dependents(&list, first));
-  CHECK_EQ(list.count, 1);
-  cch_node_list_free(&list);
-  /*
-   * If the driver's call to end the capture fails, the graph remains, and the capture ends when the box of the graph is
-   * dropped.
-   */
-  OK(cch_capture_begin_to(body, world.stream, NULL, 0, CCH_CAPTURE_GLOBAL));
-  sim.fail("cuStreamEndCapture", 1, CUDA_ERROR_UNKNOWN);
-  FAILS(CUDA_ERROR_UNKNOWN, cch_capture_end(body, world.stream));
-  CHECK(cch_is_valid(body) && is_captured(world.stream));
-  cch_graph_node_unref(first);
-  cch_graph_unref(body);
-  CHECK(!is_captured(world.stream));
-  CHECK(cch_is_valid(b));
-  cch_graph_node_unref(b);
-  CHECK_AFTER(cch_graph_unref(g), ends(), 1);
-}
-
-static cch_stream *fork_of(cch_stream *from) {
-  cch_stream *fork;
-  OK(cch_stream_create(&fork, world.context, CCH_STREAM_NON_BLOCKING, 0));
-  OK(cch_stream_wait_stream(fork, from));
-  return fork;
-}
-
-/* A joined stream would be destroyed before memory that is freed on it, or be kept after the capture. */
-static void joined_streams_are_held(void) {
-  size_t streams = sim.live(CUDASIM_STREAM);
-  cch_graph *g = begin(CCH_CAPTURE_RELAXED), *other = new_graph();
-  cch_stream *fork = fork_of(world.stream), *deeper = fork_of(fork);
-  cch_pool *pool;
-  OK(cch_pool_current(&pool, 0));
-  cch_deviceptr *memory;
-  OK(cch_deviceptr_alloc_async(&memory, pool, 64, deeper));
-  FAILS(CCH_EINVAL, cch_capture_join(other, deeper, fork));
-  OK(cch_capture_join(g, deeper, fork));
-  OK(cch_capture_join(g, fork, world.stream));
-  OK(cch_capture_join(g, fork, fork)); /* joining a fork into itself does nothing, and makes no cycle */
-  cch_stream_unref(deeper);
-  CHECK_AFTER(cch_stream_unref(fork), sim.live(CUDASIM_STREAM), streams + 2);
-  CHECK_AFTER(cch_deviceptr_unref(memory), sim.live(CUDASIM_STREAM), streams + 2);
-  OK(cch_capture_end(g, world.stream));
-  CHECK_EQ(sim.live(CUDASIM_STREAM), streams);
-  cch_pool_unref(pool);
-  cch_graph_unref(other);
-  cch_graph_unref(g);
-}
-
-/* A capture that other code has ended would be ended again, although the stream may be in another capture. */
-static void captures_that_others_ended_are_left_alone(void) {
-  CUgraph raw, second;
-  cch_graph *g = begin_and_be_replaced(&raw);
-  cch_graph_unref(g);
-  CHECK(is_captured(world.stream));
-  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
-  CHECK_EQ(driver.cuGraphDestroy(raw), 0);
-  CHECK_EQ(driver.cuGraphDestroy(second), 0);
-  /* Call cch_capture_end() for a capture that other code has ended, instead of only dropping its box. */
-  g = begin_and_be_replaced(&raw);
-  FAILS(CCH_EGONE, cch_capture_end(g, world.stream));
-  CHECK(!cch_is_valid(g) && is_captured(world.stream));
-  CHECK_EQ(cch_capture_count(), 0);
-  cch_graph_unref(g);
-  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
-  CHECK_EQ(driver.cuGraphDestroy(raw), 0);
-  CHECK_EQ(driver.cuGraphDestroy(second), 0);
-}
-
 int main(void) {
   check_open();
   check_around(graphs_open, graphs_close);
-  RUN(captures_of_others_keep_what_work_uses);
   RUN(launches_ask_twice_and_keep_first);
-  RUN(captures_that_others_begin_anew);
   RUN(dropped_captures_end);
-  RUN(invalidated_captures_have_no_graph);
   RUN(dropped_captures_end_from_anywhere);
   RUN(failed_ends_are_told_apart);
-  RUN(captures_into_bodies);
-  RUN(joined_streams_are_held);
-  RUN(captures_that_others_ended_are_left_alone);
   return 0;
 }

@@ -16,8 +16,7 @@ static void nodes_of_other_graphs_are_refused(void) {
   CHECK(cch_graph_exec_has(exec, n) && cch_graph_exec_has(exec, inner));
   CHECK(!cch_graph_exec_has(exec, stranger) && !cch_graph_exec_has(exec, in_leaf) && !cch_graph_exec_has(exec, NULL));
   FAILS(CCH_EMISMATCH, cch_graph_exec_set(exec, stranger, &params, NULL, world.context));
-  FAILS(CCH_EMISMATCH, cch_graph_exec_enable(exec, stranger, 0));
-  FAILS(CCH_EMISMATCH, cch_graph_exec_is_enabled(&enabled, exec, stranger));
+  FAILS(CCH_EMISMATCH, cch_graph_exec_enabled(&enabled, exec, stranger, 0));
   OK(cch_graph_exec_set(exec, inner, &params, NULL, world.context));
   cch_launch_config config = graphs_config;
   config.flags = CCH_LAUNCH_COOPERATIVE;

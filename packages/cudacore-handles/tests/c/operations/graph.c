@@ -322,12 +322,12 @@ static int graph_exec_set(world *w, void **made) {
   return cch_graph_exec_set(w->exec, w->node, &params, w->bundle, w->context);
 }
 OPERATION(graph_exec_set, NULL)
-DOES(graph_exec_enable, cch_graph_exec_enable(w->exec, w->node, 0))
-GIVES(graph_exec_is_enabled, int, cch_graph_exec_is_enabled(&out, w->exec, w->node))
+GIVES(graph_exec_disable, int, cch_graph_exec_enabled(&out, w->exec, w->node, 0))
+GIVES(graph_exec_is_enabled, int, cch_graph_exec_enabled(&out, w->exec, w->node, -1))
 MAKES(capture_begin, cch_graph, cch_capture_begin(&out, w->stream, CCH_CAPTURE_RELAXED))
 
 static int capture_begin_to(world *w, void **made) {
-  int status = cch_capture_begin_to(w->leaf, w->stream, &w->leaf_node, 1, CCH_CAPTURE_RELAXED);
+  int status = cch_capture_begin_to(w->leaf, w->stream, CCH_CAPTURE_RELAXED);
   *made = status == 0 ? w : NULL;
   return status;
 }
