@@ -238,12 +238,6 @@ operation("clone", lambda w, _: w.definition.clone()[0])
 # ---- parameters ----
 
 operation(
-    "update of arguments",
-    lambda w, _: w.kernel.update(args=(w.numbers.at(5), 2)),
-    undo=lambda w, _: w.kernel.update(args=(w.numbers.buffer, 1)),
-    quiet=NAMES,  # the kernel's kinds of arguments are found by its name
-)
-operation(
     "update of a configuration",
     lambda w, _: w.kernel.update(config=BIG),
     undo=lambda w, _: w.kernel.update(config=ONE),
@@ -278,34 +272,6 @@ operation(
     begin=lambda w: w.kernel.update(config=CLUSTER, args=(w.numbers.buffer, 1)),
     end=lambda w, _: w.kernel.update(config=ONE, args=(w.numbers.buffer, 1)),
     quiet=NAMES,
-)
-operation(
-    "update of a fill",
-    lambda w, _: w.fill.update(value=9),
-    undo=lambda w, _: w.fill.update(value=7),
-    quiet=PLACES,
-)
-operation(
-    "update of a copy",
-    lambda w, _: w.copy.update(src=w.numbers.at(8)),
-    undo=lambda w, _: w.copy.update(src=w.numbers.at(1), src_owner=w.numbers.buffer),
-    quiet=PLACES,
-)
-operation(
-    "update of a function",
-    lambda w, _: w.call.update(int),
-    undo=lambda w, _: w.call.update(host_function),
-    quiet=ON_THE_WAY,
-)
-operation(
-    "update of an event recorded",
-    lambda w, _: w.record.update(w.other_event),
-    undo=lambda w, _: w.record.update(w.event),
-)
-operation(
-    "update of an event waited for",
-    lambda w, _: w.wait.update(w.other_event),
-    undo=lambda w, _: w.wait.update(w.event),
 )
 operation(
     "update of a child",
@@ -351,33 +317,44 @@ def updated(w: World) -> cg.Graph:
     return graph
 
 
-for name, change, back in (
+# For each node: other parameters, and its own.
+for name, change, back, quiet in (
     (
         "kernel",
-        lambda w: {"config": ONE, "kernel": w.add, "args": (w.numbers.buffer, 9)},
+        lambda w: {"config": ONE, "kernel": w.add, "args": (w.numbers.at(5), 9)},
         lambda w: {"config": ONE, "kernel": w.add, "args": (w.numbers.buffer, 1)},
+        NAMES,  # the kernel's kinds of arguments are found by its name
     ),
     (
         "fill",
         lambda w: {"dst": w.numbers.at(1), "value": 9, "width": 4},
         lambda w: {"dst": w.numbers.at(1), "value": 7, "width": 4},
+        PLACES,
     ),
     (
         "copy",
-        lambda w: {"dst": w.numbers.at(4), "src": w.numbers.at(1), "size": 4},
-        lambda w: {"dst": w.numbers.at(2), "src": w.numbers.at(1), "size": 4},
+        lambda w: {"dst": w.numbers.at(4), "src": w.numbers.at(8), "size": 4},
+        lambda w: {"dst": w.numbers.at(2), "src": w.numbers.at(1), "size": 4, "src_owner": w.numbers.buffer},
+        PLACES,
     ),
-    ("call", lambda w: {"fn": int}, lambda w: {"fn": host_function}),
-    ("inner", lambda w: {"child": w.other_child}, lambda w: {"child": w.child}),
-    ("record", lambda w: {"event": w.other_event}, lambda w: {"event": w.event}),
-    ("wait", lambda w: {"event": w.other_event}, lambda w: {"event": w.event}),
+    ("call", lambda w: {"fn": int}, lambda w: {"fn": host_function}, ON_THE_WAY),
+    ("inner", lambda w: {"child": w.other_child}, lambda w: {"child": w.child}, ()),
+    ("record", lambda w: {"event": w.other_event}, lambda w: {"event": w.event}, ()),
+    ("wait", lambda w: {"event": w.other_event}, lambda w: {"event": w.event}, ()),
 ):
     operation(
         f"view of {name}",
         lambda w, _, name=name, change=change: view(w, name).update(**change(w)),  # type: ignore[misc]
         undo=lambda w, _, name=name, back=back: view(w, name).update(**back(w)),  # type: ignore[misc]
-        quiet=(*WAITING, *PLACES) if name in ("copy", "fill") else WAITING,
+        quiet=(*WAITING, *quiet) if quiet is PLACES else WAITING,
     )
+    if name != "inner":  # the nodes of its graph would be others
+        operation(
+            f"update of {name}",
+            lambda w, _, name=name, change=change: getattr(w, name).update(**change(w)),  # type: ignore[misc]
+            undo=lambda w, _, name=name, back=back: getattr(w, name).update(**back(w)),  # type: ignore[misc]
+            quiet=quiet,
+        )
 
 
 def view(w: World, name: str) -> Any:

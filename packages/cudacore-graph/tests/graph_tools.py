@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import gc
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import cudacore_graph as cg
 import cudacore_handles as ch
@@ -126,6 +129,12 @@ class Numbers:
     def at(self, index: int) -> int:
         return self.buffer.handle + 4 * index
 
+    def places(self, count: int) -> Any:
+        """Return the addresses of the first numbers, an array."""
+        import numpy as np  # imported here, because few child processes need it
+
+        return np.arange(count, dtype=np.uint64) * np.uint64(4) + np.uint64(self.at(0))
+
 
 class DeviceArray:
     """An array of another library: one of the numbers."""
@@ -134,6 +143,34 @@ class DeviceArray:
         self.numbers = numbers
         data = (numbers.at(index), False)
         self.__cuda_array_interface__ = {"shape": (1,), "typestr": "<u4", "data": data, "version": 3}
+
+
+def new_kernel() -> ch.Kernel:
+    """Return the kernel "add", which nothing else refers to."""
+    return ch.ObjectCode.from_ptx(PTX).get_kernel("add")
+
+
+# Work with memory of 64 bytes, on a stream or a builder.
+USES: dict[str, Callable[[Any, ch.Buffer, ch.Buffer], object]] = {
+    "launch": lambda on, memory, out: ch.launch(on, ONE, new_kernel(), memory, 1),
+    "prepared launch": lambda on, memory, out: new_kernel().prepare(on, ONE, memory, 1)(),
+    "fill": lambda on, memory, out: memory.fill(1, stream=on),
+    "copy to": lambda on, memory, out: memory.copy_from(out, stream=on),
+    "copy from": lambda on, memory, out: out.copy_from(memory, stream=on),
+    "part": lambda on, memory, out: memory.copy_part_from(out, 8, height=8, stream=on),
+    "batch": lambda on, memory, out: ch.copy_batch(on, [out], [memory]),
+    "view": lambda on, memory, out: memory.view("u4", (16,)).copy_from(out.view("u4", (16,)), stream=on),
+}
+
+
+def wait_until(condition: Callable[[], bool]) -> bool:
+    """Wait until a condition holds that depends on objects which the driver releases on its own thread."""
+    end = time.monotonic() + 30
+    while not condition() and time.monotonic() < end:
+        gc.collect()
+        ch.Device().create_event().close()  # destroys what CUDA has released
+        time.sleep(0.005)
+    return condition()
 
 
 def launch(graph: cg.Graph, stream: ch.Stream) -> None:

@@ -25,14 +25,10 @@ def chain(count: int) -> np.ndarray[Any, Any]:
     return np.stack([np.arange(count - 1), np.arange(1, count)], axis=1)
 
 
-def addresses(numbers: Numbers, count: int) -> np.ndarray[Any, Any]:
-    return np.array([numbers.at(index) for index in range(count)], np.uint64)
-
-
 def test_arrays(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
     """A node would run with the arguments of another one, or not in the order of its edges."""
     amounts = np.arange(1, 17, dtype=np.uint32)
-    nodes = definition.launch_many(ONE, add, addresses(numbers, 16), amounts, edges=chain(16))
+    nodes = definition.launch_many(ONE, add, numbers.places(16), amounts, edges=chain(16))
     assert len(nodes) == len(definition.nodes()) == 16
     assert definition.edges() == {(nodes[index], nodes[index + 1]) for index in range(15)}
     run(definition)
@@ -44,21 +40,23 @@ def test_strides(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Number
     """Parts of arrays, and fields of structured arrays, would be read as if they were dense."""
     amounts = np.arange(32, dtype=np.uint32)[:: -2 if reverse else 2]
     table = np.zeros(16, [("at", np.uint64), ("other", np.uint16)])
-    table["at"] = addresses(numbers, 16)
+    table["at"] = numbers.places(16)
     definition.launch_many(ONE, add, table["at"], amounts)
     run(definition)
     assert [numbers[index] for index in range(16)] == amounts.tolist()
 
 
 def test_other_columns(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-    """Lists of buffers, arrays of the standard library, and one value for all nodes would be refused."""
+    """Lists of buffers, arrays of the standard library, ranges, and one value for all nodes would be refused."""
     parts = [numbers.buffer[4 * index : 4 * index + 4] for index in range(4)]
     definition.launch_many(ONE, add, parts, array("I", [1, 2, 3, 4]))
     definition.launch_many(ONE, add, tuple(parts), memoryview(array("I", [10, 20, 30, 40])))
     definition.launch_many(ONE, add, numbers.at(4), 7, count=1)
     definition.launch_many(ONE, add, numbers.at(5), [np.uint32(8)])
+    nodes = definition.launch_many(ONE, add, numbers.at(6), range(3))
+    assert [node.args[1] for node in nodes] == [0, 1, 2]
     run(definition)
-    assert [numbers[index] for index in range(6)] == [11, 22, 33, 44, 7, 8]
+    assert [numbers[index] for index in range(7)] == [11, 22, 33, 44, 7, 8, 3]
 
 
 def test_bools(definition: cg.GraphDefinition, numbers: Numbers, run: Run) -> None:
@@ -73,7 +71,7 @@ def test_bools(definition: cg.GraphDefinition, numbers: Numbers, run: Run) -> No
     }"""
     store = ch.ObjectCode.from_ptx(code.encode()).get_kernel("store")
     flags = np.array([True, False, True])
-    definition.launch_many(ONE, store, addresses(numbers, 3), flags)
+    definition.launch_many(ONE, store, numbers.places(3), flags)
     definition.launch_many(ONE, store, [numbers.at(index) for index in range(3, 6)], flags.tolist())
     run(definition)
     assert [numbers[index] for index in range(6)] == [1, 0, 1] * 2
@@ -157,7 +155,7 @@ def test_destroyed_and_added_again(definition: cg.GraphDefinition, add: ch.Kerne
 
 def test_changed_nodes(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
     """Updating a node would change the arguments of other nodes of the same call, or lose its own arguments."""
-    nodes = definition.launch_many(ONE, add, addresses(numbers, 3), 5)
+    nodes = definition.launch_many(ONE, add, numbers.places(3), 5)
     nodes[1].update(args=(numbers.at(1), 7))
     nodes[2].update(config=ch.LaunchConfig(grid=1, block=1, priority=-1))
     assert nodes[1].is_valid
@@ -323,12 +321,6 @@ def test_other_graphs(definition: cg.GraphDefinition, add: ch.Kernel) -> None:
         nodes[0]
 
 
-def test_range(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-    """A range, which has a value for each node, would be refused."""
-    nodes = definition.launch_many(ONE, add, numbers.buffer, range(3))
-    assert [node.args[1] for node in nodes] == [0, 1, 2]
-
-
 def test_list_that_shrinks(definition: cg.GraphDefinition, add: ch.Kernel) -> None:
     """If the conversion of a value shortens the list, the next value would be read beyond the end of the list."""
     values: list[Any] = []
@@ -345,7 +337,7 @@ def test_list_that_shrinks(definition: cg.GraphDefinition, add: ch.Kernel) -> No
 
 def test_copy(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
     """A copy of a graph would share its nodes with the original."""
-    nodes = definition.launch_many(ONE, add, addresses(numbers, 3), 5)
+    nodes = definition.launch_many(ONE, add, numbers.places(3), 5)
     copy = definition.copy()
     assert len(copy.nodes()) == 3
     assert not copy.nodes() & set(nodes)

@@ -22,15 +22,10 @@ Run = Callable[..., None]
 TWO = ch.LaunchConfig(grid=2, block=1)
 
 
-def places(numbers: Numbers, count: int) -> np.ndarray[Any, Any]:
-    """Return the addresses of the first numbers."""
-    return np.array([numbers.at(index) for index in range(count)], np.uint64)
-
-
 @pytest.fixture
 def nodes(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> cg.KernelNodes:
     """Give eight nodes that add 1, each to a number of its own."""
-    return definition.launch_many(ONE, add, places(numbers, 8), 1)
+    return definition.launch_many(ONE, add, numbers.places(8), 1)
 
 
 WRONG = {
@@ -69,9 +64,9 @@ def graphs(request: Any, definition: cg.GraphDefinition, nodes: Any, stream: ch.
 class TestUpdate:
     def test_arguments(self, graphs: Graphs, nodes: cg.KernelNodes, numbers: Numbers) -> None:
         """A node would get the arguments of another one, or nodes that are not given would change."""
-        graphs.update_many(nodes, places(numbers, 8), np.arange(10, 18, dtype=np.uint32))
+        graphs.update_many(nodes, numbers.places(8), np.arange(10, 18, dtype=np.uint32))
         assert graphs.result() == list(range(10, 18))
-        graphs.update_many(nodes[6::-2], places(numbers, 8)[6::-2], [5, 6, 7, 8])
+        graphs.update_many(nodes[6::-2], numbers.places(8)[6::-2], [5, 6, 7, 8])
         assert graphs.result() == [8, 11, 7, 13, 6, 15, 5, 17]
         graphs.update_many([nodes[3], nodes[0]], [numbers.at(3), numbers.at(0)], 100)
         assert graphs.result() == [100, 11, 7, 100, 6, 15, 5, 17]
@@ -83,8 +78,8 @@ class TestUpdate:
         """An update of an executable graph would change the definition, or the other way round."""
         definition = nodes[0].graph
         graph = definition.instantiate()
-        graph.update_many(nodes, places(numbers, 8), 5)
-        definition.update_many(nodes, places(numbers, 8), 7)
+        graph.update_many(nodes, numbers.places(8), 5)
+        definition.update_many(nodes, numbers.places(8), 7)
         launch(graph, stream)
         assert numbers[0] == 5
         launch(definition.instantiate(), stream)
@@ -92,11 +87,11 @@ class TestUpdate:
 
     def test_configurations(self, graphs: Graphs, nodes: cg.KernelNodes, numbers: Numbers) -> None:
         """Configurations would be ignored, given to the wrong nodes, or lost when only arguments are given."""
-        graphs.update_many(nodes, places(numbers, 8), 1, config=[ONE, TWO] * 4)
+        graphs.update_many(nodes, numbers.places(8), 1, config=[ONE, TWO] * 4)
         if graphs.graph is None:
-            graphs.update_many(nodes, places(numbers, 8), 3)
+            graphs.update_many(nodes, numbers.places(8), 3)
             assert [node.config.grid[0] for node in nodes] == [1, 2] * 4
-            graphs.update_many(nodes[2:], places(numbers, 8)[2:], 3, config=TWO)
+            graphs.update_many(nodes[2:], numbers.places(8)[2:], 3, config=TWO)
             assert [node.config.grid[0] for node in nodes] == [1, 2] + [2] * 6
         else:
             assert {node.config.grid[0] for node in nodes} == {1}
@@ -104,20 +99,20 @@ class TestUpdate:
     def test_attributes(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
         """New arguments would take away clusters and priorities."""
         config = ch.LaunchConfig(grid=2, cluster=2, block=1, priority=-1)
-        nodes = definition.launch_many(config, add, places(numbers, 4), 1)
+        nodes = definition.launch_many(config, add, numbers.places(4), 1)
         graph = definition.instantiate()
-        graph.update_many(nodes, places(numbers, 4), 2)
-        definition.update_many(nodes, places(numbers, 4), 2)
+        graph.update_many(nodes, numbers.places(4), 2)
+        definition.update_many(nodes, numbers.places(4), 2)
         assert {(node.config.cluster, node.config.priority) for node in nodes} == {((2, 1, 1), -1)}
         with pytest.raises(ValueError, match=r"attributes of a kernel .*\(node 0 of the batch\)"):
-            graph.update_many(nodes, places(numbers, 4), 2, config=TWO)
-        definition.update_many(nodes, places(numbers, 4), 2, config=TWO)
+            graph.update_many(nodes, numbers.places(4), 2, config=TWO)
+        definition.update_many(nodes, numbers.places(4), 2, config=TWO)
         assert nodes[3].config.cluster in (None, (1, 1, 1))
 
     def test_nodes_added_one_by_one(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
         """Nodes that launch() or a capture added would be refused."""
         nodes = [definition.launch(ONE, add, numbers.at(index), 1) for index in range(3)]
-        definition.update_many(nodes, places(numbers, 3), [4, 5, 6])
+        definition.update_many(nodes, numbers.places(3), [4, 5, 6])
         nodes[2].update(config=TWO)  # keeps its arguments
         assert [node.grid[0] for node in nodes] == [1, 1, 2]
 
@@ -126,10 +121,10 @@ class TestUpdate:
     ) -> None:
         """Nodes of graphs within the graph could only be changed one by one."""
         child = cg.GraphDefinition()
-        child.launch_many(ONE, add, places(numbers, 2), 1)
+        child.launch_many(ONE, add, numbers.places(2), 1)
         inner = definition.embed(child).child_graph.nodes() | {definition.launch(ONE, add, numbers.at(2), 1)}
         graph = definition.instantiate()
-        graph.update_many(list(inner), places(numbers, 6)[3:], 10)
+        graph.update_many(list(inner), numbers.places(6)[3:], 10)
         launch(graph, stream)
         assert numbers.view[:6].tolist() == [0, 0, 0, 10, 10, 10]
         with pytest.raises(ValueError, match=r"is not of the graph that the first node is of|of another graph"):
@@ -245,10 +240,10 @@ class TestUpdate:
                 ch.CUDAError, match=rf"(?s){said}.*It is node {nth - 1} of the batch, changed by 'update_many'"
             ),
         ):
-            graphs.update_many(nodes, places(numbers, 8), 9)
+            graphs.update_many(nodes, numbers.places(8), 9)
         assert graphs.result() == [9] * (nth - 1) + [1] * (9 - nth)
         with cuda_sim.failing("cuGraphKernelNodeGetParams", nth=6, error=1), pytest.raises(ch.CUDAError):
-            graphs.update_many(nodes, places(numbers, 8), 11)
+            graphs.update_many(nodes, numbers.places(8), 11)
         assert graphs.result() == [9] * (nth - 1) + [1] * (9 - nth)
 
     def test_values_that_destroy_nodes(self, graphs: Graphs, nodes: cg.KernelNodes, numbers: Numbers) -> None:
@@ -260,7 +255,7 @@ class TestUpdate:
                 return 9
 
         with pytest.raises(ch.ClosedError, match=r"\(node 1 of the batch\)"):
-            graphs.update_many(nodes, places(numbers, 8), [1, Destroys()] + [1] * 6)
+            graphs.update_many(nodes, numbers.places(8), [1, Destroys()] + [1] * 6)
 
     def test_threads(self, definition: cg.GraphDefinition, nodes: cg.KernelNodes, numbers: Numbers) -> None:
         """Threads that change and launch a graph at once would corrupt what it keeps."""
@@ -272,11 +267,11 @@ class TestUpdate:
             for _ in range(10):
                 part = nodes[2 * index : 2 * index + 2]
                 graph.update_many(part, [Numbers(1).buffer, Numbers(1).buffer], 1)
-                definition.update_many(part, places(numbers, 2), [1, 2])
+                definition.update_many(part, numbers.places(2), [1, 2])
                 launch(graph, stream)
 
         in_threads(work, range(4))
-        graph.update_many(nodes, places(numbers, 8), 1)
+        graph.update_many(nodes, numbers.places(8), 1)
 
     def test_another_device_is_current(
         self,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from typing import Any
 
@@ -69,23 +68,6 @@ def test_forks(device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Nu
     assert not definition.edges()
     launch(builder.complete(), stream)
     assert event.is_done
-
-
-def test_keeps_the_event(device: ch.Device, stream: ch.Stream) -> None:
-    """An event would be destroyed while a graph still records it."""
-    event = device.create_event()
-    raw = event._raw
-    with stream.create_graph_builder() as builder:
-        builder.record(event)
-        builder.wait(event)
-    event.close()
-    del event
-    gc.collect()
-    graph = builder.complete()
-    nodes: Any = builder.graph_definition.sorted_nodes()
-    assert [node.event._raw for node in nodes] == [raw, raw]
-    builder.close()
-    launch(graph, stream)
 
 
 def test_bad_input(device: ch.Device, stream: ch.Stream) -> None:

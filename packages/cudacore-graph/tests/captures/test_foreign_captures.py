@@ -6,15 +6,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 import weakref
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import graph_tools
 import pytest
-from graph_tools import ONE, DeviceArray, Numbers
+from graph_tools import ONE, USES, DeviceArray, Numbers, wait_until
 
 import cudacore_handles as ch
 from cudacore_handles._base.errors import call_driver
@@ -49,73 +46,23 @@ class Foreign:
             call_driver("cuGraphExecDestroy", self.executable)
 
 
-def wait_until(device: ch.Device, condition: Callable[[], bool]) -> bool:
-    """Wait until a condition holds that depends on objects which the driver releases on its own thread."""
-    for _ in range(100):
-        gc.collect()
-        device.create_event().close()
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
-
-
-def check_kept(device: ch.Device, capture: Foreign, alive: weakref.ref[Any], numbers: Numbers, value: int) -> None:
+def check_kept(capture: Foreign, alive: weakref.ref[Any], numbers: Numbers, value: int) -> None:
     """Check that a graph keeps an object as long as it can run."""
     gc.collect()
     assert alive() is not None
     capture.run()
     assert numbers[0] == value
     capture.close()
-    assert wait_until(device, lambda: alive() is None)
-
-
-@pytest.fixture
-def numbers(device: ch.Device) -> Numbers:
-    """Give 48 numbers in device memory."""
-    return Numbers(48)
+    assert wait_until(lambda: alive() is None)
 
 
 def buffers() -> int:
     return ch.live_counts()["deviceptr"]
 
 
-def by_launch(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
-    code = ch.ObjectCode.from_ptx(graph_tools.PTX)
-    ch.launch(stream, ONE, code.get_kernel("add"), memory, 1)
-
-
-def by_prepared(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
-    code = ch.ObjectCode.from_ptx(graph_tools.PTX)
-    code.get_kernel("add").prepare(stream, ONE, memory, 1)()
-
-
-def by_fill(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
-    memory.fill(1, stream=stream)
-
-
-def by_copy(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
-    memory.copy_from(out, stream=stream)
-
-
-def by_part(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
-    memory.copy_part_from(out, 8, height=8, stream=stream)
-
-
-def by_batch(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
-    ch.copy_batch(stream, [out], [memory])
-
-
-def by_view(device: ch.Device, stream: ch.Stream, memory: ch.Buffer, out: ch.Buffer) -> None:
-    memory.view("u4", (16,)).copy_from(out.view("u4", (16,)), stream=stream)
-
-
-USES = (by_launch, by_prepared, by_fill, by_copy, by_part, by_batch, by_view)
-
-
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__[3:])
-def test_a_capture_of_others_keeps_what_is_used(device: ch.Device, numbers: Numbers, use: Any, mode: str) -> None:
+@pytest.mark.parametrize("use", USES)
+def test_a_capture_of_others_keeps_what_is_used(device: ch.Device, numbers: Numbers, use: str, mode: str) -> None:
     """The replay of another library's graph would write to memory that was allocated to other code."""
     stream, other = device.create_stream(), device.create_stream()
     memory = device.allocate(64, stream=other)
@@ -123,7 +70,7 @@ def test_a_capture_of_others_keeps_what_is_used(device: ch.Device, numbers: Numb
     other.sync()
     before = buffers()
     capture = Foreign(stream, mode)
-    use(device, stream, memory, out)
+    USES[use](stream, memory, out)
     memory.close()
     gc.collect()
     capture.end()
@@ -138,7 +85,7 @@ def test_a_capture_of_others_keeps_what_is_used(device: ch.Device, numbers: Numb
     assert numbers[32] == numbers[0] == 0x07070707
     fresh.close()
     capture.close()
-    assert wait_until(device, lambda: buffers() < before), "it is kept for ever"
+    assert wait_until(lambda: buffers() < before), "it is kept for ever"
 
 
 def test_an_array_that_a_capture_of_others_uses_is_kept(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
@@ -150,7 +97,7 @@ def test_an_array_that_a_capture_of_others_uses_is_kept(device: ch.Device, add: 
     ch.launch(stream, ONE, add, array, 2)
     del array
     capture.end()
-    check_kept(device, capture, alive, numbers, 2)
+    check_kept(capture, alive, numbers, 2)
 
 
 def test_what_a_capture_of_others_keeps_is_one_object(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
@@ -165,7 +112,7 @@ def test_what_a_capture_of_others_keeps_is_one_object(device: ch.Device, add: ch
         capture.end()
         capture.run()
         capture.close()
-        assert wait_until(device, lambda: ch.live_counts()["bundle"] == before)
+        assert wait_until(lambda: ch.live_counts()["bundle"] == before)
     assert numbers[0] == 21
 
 
@@ -206,7 +153,7 @@ def test_functions_in_a_capture_of_others(device: ch.Device) -> None:
     capture.run()
     assert seen == ["called"] * 2
     capture.close()
-    assert wait_until(device, lambda: alive() is None)
+    assert wait_until(lambda: alive() is None)
 
 
 @pytest.mark.parametrize("ends", ["lost", "dropped"])
@@ -228,7 +175,7 @@ def test_a_capture_of_others_that_comes_to_nothing(
             capture.end()
     else:
         call_driver("cuGraphDestroy", call_driver("cuStreamEndCapture", stream.handle))
-    assert wait_until(device, lambda: alive() is None)
+    assert wait_until(lambda: alive() is None)
     ch.launch(stream, ONE, add, numbers.buffer, 1)
     stream.sync()
     assert numbers[0] == 1
@@ -249,7 +196,7 @@ def test_a_capture_that_others_end_and_begin_again(device: ch.Device, add: ch.Ke
     capture.end()
     builder.close()
     call_driver("cuGraphDestroy", ended)
-    check_kept(device, capture, alive, numbers, 2)
+    check_kept(capture, alive, numbers, 2)
 
 
 def begins(stream: ch.Stream, way: str) -> Any:
@@ -295,7 +242,7 @@ def test_a_capture_that_begins_while_arguments_are_read(
     capture.close()
     captures.clear()
     del capture
-    assert wait_until(device, lambda: alive() is None)
+    assert wait_until(lambda: alive() is None)
 
 
 def test_threads_that_launch_into_one_capture_of_others(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
@@ -327,7 +274,7 @@ def test_threads_that_launch_into_one_capture_of_others(device: ch.Device, add: 
     assert buffers() == before
     capture.run()
     capture.close()
-    assert wait_until(device, lambda: buffers() == before - sum(map(len, made)))
+    assert wait_until(lambda: buffers() == before - sum(map(len, made)))
 
 
 def test_a_device_that_changes_while_arguments_are_read(

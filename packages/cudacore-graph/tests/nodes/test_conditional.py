@@ -124,19 +124,15 @@ class TestConditionals:
 
     def test_bad_input(self, definition: cg.GraphDefinition) -> None:
         """A condition could be used twice or in another graph, or an invalid value would reach the driver."""
-        wrong: Any = 1
         condition = definition.create_condition(0)
         other = cg.GraphDefinition().create_condition()
         node = definition.if_then(condition)
         inner = node.then.create_condition()
         for call, error, match in (
-            (lambda: definition.if_then(wrong), TypeError, "condition must be a GraphCondition, not 'int'"),
             (lambda: definition.while_loop(condition), ValueError, "a conditional node already uses"),
             (lambda: definition.if_then(other), ValueError, "is of another graph"),
             (lambda: definition.switch(inner, 0), ValueError, "count is 0"),
             (lambda: definition.switch(inner, 2**31), ValueError, "count is 2147483648"),
-            (lambda: definition.create_condition(-1), ValueError, "default_value is -1"),
-            (lambda: definition.create_condition(1.5), TypeError, "default_value must be an int or None, not float"),
         ):
             with pytest.raises(error, match=match):
                 call()
