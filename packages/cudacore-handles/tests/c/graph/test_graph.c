@@ -36,7 +36,9 @@ static void bad_specs_change_nothing(void) {
       {CCH_EINVAL, "the child graph is a box of kind \"stream\"", {.type = CCH_NODE_GRAPH, .params = &child}},
       {CCH_EINVAL, "the kernel of the node's parameters is a box", {.type = CCH_NODE_KERNEL, .params = &kernel}},
       {CCH_EINVAL, "the kernel of the node's parameters is NULL", {.type = CCH_NODE_KERNEL, .params = &no_kernel}},
-      {CCH_EMISMATCH, "bytes of arguments", {.type = CCH_NODE_KERNEL, .params = &short_kernel}},
+      {CCH_EMISMATCH,
+       "bytes of arguments",
+       {.type = CCH_NODE_KERNEL, .params = &short_kernel, .context = world.context}},
       {CCH_EINVAL, "the array of peers of the node's parameters is NULL", {.type = CCH_NODE_ALLOC, .params = &alloc}},
       {CCH_EINVAL, "an element to set has 1, 2 or 4 bytes, not 3", {.type = CCH_NODE_MEMSET, .params = &odd}},
       {CCH_EINVAL, "the value 0x100 is too large", {.type = CCH_NODE_MEMSET, .params = &large}},
@@ -55,7 +57,9 @@ static void bad_specs_change_nothing(void) {
        {.type = CCH_NODE_EMPTY, .dependencies = &not_node, .dependency_count = 1}},
       {CCH_EINVAL, "a node is NULL", {.type = CCH_NODE_EMPTY, .dependencies = &none, .dependency_count = 1}},
       {CCH_EMISMATCH, "is of the graph", {.type = CCH_NODE_EMPTY, .dependencies = &stranger, .dependency_count = 1}},
-      {CCH_EGONE, "a node", {.type = CCH_NODE_EMPTY, .dependencies = &gone, .dependency_count = 1}},
+      {CCH_EGONE,
+       "the graph node was destroyed",
+       {.type = CCH_NODE_EMPTY, .dependencies = &gone, .dependency_count = 1}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     cch_node_spec spec = cases[i].spec;
