@@ -7,6 +7,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from cudacore_handles import _native
 
 # The kinds by their numbers, as in PARAM_KINDS of launch.h.
@@ -69,3 +71,21 @@ def layout(*sizes: int, align: int = 16) -> bytes:
 def one(value: Any, size: int, kind: int = UNKNOWN, *, device: int | None = None) -> bytes:
     """Pack a value for one parameter of a size and a kind, and return its bytes."""
     return _native.pack(struct.pack("=3I", 0, size, kind), (value,), device)
+
+
+# The bytes that a value must be packed as; or the class of the error, and a pattern for its message.
+Expected = bytes | tuple[type[Exception], str]
+# A value, the size of the parameter, its kinds, and what must come of it.
+Row = tuple[Any, int, int | tuple[int, ...], Expected]
+
+
+def check_rows(rows: list[Row]) -> None:
+    """Pack the value of each row for a parameter of each of its kinds, and compare the result."""
+    for value, size, kinds, expected in rows:
+        for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+            if isinstance(expected, bytes):
+                assert one(value, size, kind) == expected, (value, size, kind)
+                continue
+            error, message = expected
+            with pytest.raises(error, match=f"^argument 0: .*{message}"):
+                one(value, size, kind)

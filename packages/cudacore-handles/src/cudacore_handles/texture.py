@@ -12,8 +12,13 @@ from cudacore_handles._base.options import checked_once
 from cudacore_handles._texture.array import OpaqueArray, OpaqueArrayOptions, read_array
 from cudacore_handles._texture.mipmapped_array import MipmappedArray, MipmappedArrayOptions, read_mipmapped_array
 from cudacore_handles._texture.resource import ResourceDescriptor, check_memory
-from cudacore_handles._texture.surface import SurfaceObject
-from cudacore_handles._texture.texture import TextureObject, TextureObjectOptions, read_texture, refuse_format
+from cudacore_handles._texture.texture import (
+    SurfaceObject,
+    TextureObject,
+    TextureObjectOptions,
+    read_texture,
+    refuse_format,
+)
 
 __all__ = [
     "MipmappedArray",

@@ -100,6 +100,12 @@ def test_limits_are_allowed(limits: dict[str, Any]) -> None:
             "shmem_size must be an int, a number of bytes, not flo",
         ),
         ({"grid": 1, "block": 1, "shmem_size": True}, TypeError, "shmem_size must be an int"),
+        ({"grid": 1, "blocks": 1}, TypeError, "'blocks'; did you mean 'block'"),
+        (
+            {"grid": 1, "x": 1},
+            TypeError,
+            "'x'; it has grid, cluster, block, shmem_size, is_cooperative, programmatic_stream_serialization, pri",
+        ),
     ],
 )
 def test_bad_geometry(arguments: dict[str, Any], error: type[Exception], message: str) -> None:

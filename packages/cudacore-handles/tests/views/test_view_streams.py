@@ -114,6 +114,7 @@ def test_consumer_waits(buffer: Buffer, stream: Stream, device: Device, producer
     assert waits(View.from_cuda_array_interface, exchanged, other) == 1
     assert waits(View.from_cuda_array_interface, exchanged, producer_stream) == 0
     assert waits(View.from_cuda_array_interface, exchanged, -1) == 0
+    other.sync()  # the copy, before the buffer is freed
 
 
 def test_the_stream_of_a_borrowed_array(buffer: Buffer, stream: Stream, producer_stream: Stream) -> None:

@@ -231,7 +231,7 @@ class LaunchConfig(_native.Config):
 
 
 _code = LaunchConfig.__init__.__code__
-CONFIG_NAMES = frozenset(_code.co_varnames[1 : _code.co_argcount])
+CONFIG_NAMES = _code.co_varnames[1 : _code.co_argcount]
 
 
 def check_config(config: object) -> LaunchConfig:

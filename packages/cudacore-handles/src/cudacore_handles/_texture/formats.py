@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.address import as_integer, check_int
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import check_flags
 from cudacore_handles._cffi import ffi, lib
@@ -28,7 +28,6 @@ NUMBERS = {
     ArrayFormatType.FLOAT32: (lib.CCH_FORMAT_FLOAT, 4),
 }
 FLOATS = (ArrayFormatType.FLOAT16, ArrayFormatType.FLOAT32)
-_BY_NAME = {str(member): member for member in ArrayFormatType}
 _BY_NUMBER = {number: member for member, (number, _) in NUMBERS.items()}
 
 
@@ -39,10 +38,6 @@ def format_of(number: int) -> ArrayFormatType:
 
 def as_format(value: object) -> ArrayFormatType:
     """Convert a format, the name of a format, or a NumPy dtype to a format."""
-    if type(value) is ArrayFormatType:
-        return value
-    if type(value) is str and value in _BY_NAME:
-        return _BY_NAME[value]
     numpy = sys.modules.get("numpy")
     name = value
     if numpy is not None and not isinstance(value, str):
@@ -62,8 +57,6 @@ def as_format(value: object) -> ArrayFormatType:
 
 def as_channels(value: object) -> int:
     """Check a number of channels, and return it as an int."""
-    if type(value) is int and value in (1, 2, 4):
-        return value
     number = as_integer(value)
     if number not in (1, 2, 4):
         raise ValueError(f"num_channels is {shorten(repr(value))}; it must be 1, 2 or 4")
@@ -72,9 +65,7 @@ def as_channels(value: object) -> int:
 
 def as_count(value: object, name: str) -> int:
     """Check an integer that must be at least 1, and return it as an int."""
-    number = as_integer(value)
-    if number is None:
-        raise TypeError(f"{name} must be an int, not {shorten(repr(value))}, of type {type(value).__name__}")
+    number = check_int(name, value)
     if number < 1:
         raise ValueError(f"{name} is {number}; it must be at least 1")
     return number
@@ -82,8 +73,6 @@ def as_count(value: object, name: str) -> int:
 
 def as_shape(value: object) -> tuple[int, ...]:
     """Check the extents of an array, and return them: (width,), (width, height) or (width, height, depth)."""
-    if type(value) is tuple and 1 <= len(value) <= 3 and all(type(extent) is int and extent > 0 for extent in value):
-        return value
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"shape must be a tuple of one to three ints, not {shorten(repr(value))}")
     shape = tuple(as_count(extent, f"shape[{axis}]") for axis, extent in enumerate(value))
@@ -139,6 +128,5 @@ class AnyArrayOptions:
         number, _ = NUMBERS[ArrayFormatType(self.format)]
         flags = lib.CCH_ARRAY_SURFACE if self.is_surface_load_store else 0
         extents = (*self.shape, 0, 0)[:3]
-        size = ffi.sizeof("cch_array_desc")
-        desc = ffi.new("cch_array_desc *", (size, *extents, number, self.num_channels, flags, levels))
+        desc = ffi.new("cch_array_desc *", (*extents, number, self.num_channels, flags, levels))
         return bytes(ffi.buffer(desc))

@@ -6,15 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.made import not_pickled
-from cudacore_handles._base.names import shorten
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
-from cudacore_handles._texture.any_array import AnyArray
-from cudacore_handles._texture.array import OpaqueArray
+from cudacore_handles._texture.array import AnyArray, OpaqueArray
 from cudacore_handles._texture.formats import AnyArrayOptions, as_count
 from cudacore_handles.typing import ArrayFormatName, ArrayFormatType, IsDType
 
@@ -81,9 +79,7 @@ class MipmappedArray(AnyArray):
         ValueError
             If there is no such level.
         """
-        number, box = as_integer(level), hold(self)
-        if number is None:
-            raise TypeError(f"level must be an int, not {shorten(repr(level))}, of type {type(level).__name__}")
+        number, box = check_int("level", level), hold(self)
         levels = self.num_levels
         if not 0 <= number < levels:
             raise ValueError(f"level is {number}; the array has {levels} levels, from 0 to {levels - 1}")

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texture objects."""
+"""Textures and surfaces."""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from cudacore_handles import _native
-from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.address import check_int
+from cudacore_handles._base.handle import hold
+from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import check_flags, copy_options
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._texture.any_object import AnyObject
+from cudacore_handles._driver.context import context_of
+from cudacore_handles._driver.device import Device
 from cudacore_handles._texture.formats import FLOATS, NUMBERS, format_of
 from cudacore_handles._texture.resource import ResourceDescriptor
 from cudacore_handles.typing import (
@@ -28,13 +31,10 @@ from cudacore_handles.typing import (
     _as_name,
 )
 
-_ADDRESS = {
-    AddressModeType.WRAP: lib.CCH_ADDRESS_WRAP,
-    AddressModeType.CLAMP: lib.CCH_ADDRESS_CLAMP,
-    AddressModeType.MIRROR: lib.CCH_ADDRESS_MIRROR,
-    AddressModeType.BORDER: lib.CCH_ADDRESS_BORDER,
+# CUDA's numbers of modes (CUaddress_mode, CUfilter_mode): they are in the order of the members.
+_NUMBERS: dict[Any, int] = {
+    mode: number for cls in (AddressModeType, FilterModeType) for number, mode in enumerate(cls)
 }
-_FILTER = {FilterModeType.POINT: lib.CCH_FILTER_POINT, FilterModeType.LINEAR: lib.CCH_FILTER_LINEAR}
 _FLAGS = {
     "normalized_coords": lib.CCH_TEXTURE_NORMALIZED,
     "srgb": lib.CCH_TEXTURE_SRGB,
@@ -45,7 +45,6 @@ _MEMBERS: dict[Any, dict[str, Any]] = {
     cls: {str(member): member for member in cls} for cls in (AddressModeType, FilterModeType, ReadModeType)
 }
 _M = TypeVar("_M", AddressModeType, FilterModeType, ReadModeType)
-_SIZE = ffi.sizeof("cch_texture_desc")
 _MAX_ANISOTROPY = 16
 _BYTES = (ArrayFormatType.UINT8, ArrayFormatType.INT8)
 _SMALL = (*_BYTES, ArrayFormatType.UINT16, ArrayFormatType.INT16)
@@ -106,20 +105,45 @@ class TextureObjectOptions:
 
     def __post_init__(self) -> None:
         check_flags(self)
-        self.filter_mode = _as_member(FilterModeType, "filter_mode", self.filter_mode)
-        self.mipmap_filter_mode = _as_member(FilterModeType, "mipmap_filter_mode", self.mipmap_filter_mode)
-        self.read_mode = _as_member(ReadModeType, "read_mode", self.read_mode)
-        _modes(self.address_mode)
-        _check_anisotropy(self.max_anisotropy)
-        _as_float("mipmap_level_bias", self.mipmap_level_bias)
-        _as_float("min_mipmap_level_clamp", self.min_mipmap_level_clamp)
-        _as_float("max_mipmap_level_clamp", self.max_mipmap_level_clamp)
-        if self.min_mipmap_level_clamp > self.max_mipmap_level_clamp:
+        for name, cls in _ENUMERATIONS.items():
+            setattr(self, name, _as_member(cls, name, getattr(self, name)))
+        desc = _read_fields(self)
+        if desc["min_mipmap_level_clamp"] > desc["max_mipmap_level_clamp"]:
             raise ValueError(
                 f"min_mipmap_level_clamp is {self.min_mipmap_level_clamp}, more than max_mipmap_level_clamp, "
                 f"{self.max_mipmap_level_clamp}"
             )
-        _border(self.border_color)
+
+
+class AnyObject(_native.TextureHandle, Closing, Made):
+    """The base of :class:`TextureObject` and :class:`SurfaceObject`: their handle, resource and device."""
+
+    __slots__ = ("__weakref__",)
+    _resource: ResourceDescriptor | None
+    #: The function of the library that returns the context of an object.
+    _context: ClassVar[Any]
+
+    def __repr__(self) -> str:
+        about = "closed" if self.is_closed else f"handle={self._raw:#x} of {self._resource!r}"
+        return f"<{type(self).__name__} {about}>"
+
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "create another one of the same resource")
+
+    @property
+    def handle(self) -> int:
+        """int: The CUtexObject or CUsurfObject; 0 if the object is closed."""
+        return 0 if self.is_closed else self._raw
+
+    @property
+    def resource(self) -> ResourceDescriptor | None:
+        """ResourceDescriptor or None: The array or memory that kernels use through this object; None if closed."""
+        return self._resource
+
+    @property
+    def device(self) -> Device:
+        """cudacore_handles.Device: The device that the object was created on."""
+        return context_of(self._context(hold(self))).device
 
 
 class TextureObject(AnyObject):
@@ -153,6 +177,20 @@ class TextureObject(AnyObject):
         return self._shown
 
 
+class SurfaceObject(AnyObject):
+    """A surface, through which kernels load and store the texels of an array.
+
+    Surfaces are made by :meth:`~cudacore_handles.Device.create_surface_object`. Kernels take them as parameters of type
+    ``cudaSurfaceObject_t``. A surface keeps its array alive. A launch keeps the surface alive only until it is
+    submitted, so close the surface after the kernels that use it have ended. A graph keeps it alive as long as the
+    graph can run.
+    """
+
+    __slots__ = ()
+    _made_by = "Device.create_surface_object()"
+    _context = staticmethod(lib.cch_surface_context)
+
+
 def _as_member(cls: type[_M], name: str, value: Any) -> _M:
     """Convert a value, which is a member of an enumeration or its name, to the member."""
     if type(value) is cls:
@@ -162,34 +200,34 @@ def _as_member(cls: type[_M], name: str, value: Any) -> _M:
     return _as_name(cls, value, f"{name} is {shorten(repr(value))}")
 
 
-def _modes(given: Any) -> tuple[int, int, int]:
+# ---- functions that return the value of a field of cch_texture_desc for an option
+
+
+def _modes(name: str, given: Any) -> list[int]:
     """Return the address modes of three dimensions. The last given mode also applies to the missing ones."""
     if isinstance(given, str):
-        mode = _ADDRESS[_as_member(AddressModeType, "address_mode", given)]
-        return mode, mode, mode
+        return [_NUMBERS[_as_member(AddressModeType, name, given)]] * 3
     if not isinstance(given, (tuple, list)) or not 1 <= len(given) <= 3:
         error = ValueError if isinstance(given, (tuple, list)) else TypeError
         raise error(
-            f"address_mode is {shorten(repr(given))}; it must be an AddressModeType, or a tuple of one to three of them"
+            f"{name} is {shorten(repr(given))}; it must be an AddressModeType, or a tuple of one to three of them"
         )
-    modes = [_ADDRESS[_as_name(AddressModeType, mode, f"address_mode has {shorten(repr(mode))}")] for mode in given]
-    modes += modes[-1:] * (3 - len(modes))
-    return modes[0], modes[1], modes[2]
+    modes = [_NUMBERS[_as_name(AddressModeType, mode, f"{name} has {shorten(repr(mode))}")] for mode in given]
+    return modes + modes[-1:] * (3 - len(modes))
 
 
-def _check_anisotropy(value: object) -> None:
-    if type(value) is int and 0 <= value <= _MAX_ANISOTROPY:
-        return
-    number = as_integer(value)
-    if number is None:
-        raise TypeError(f"max_anisotropy must be an int, not {shorten(repr(value))}, of type {type(value).__name__}")
+def _filter(name: str, given: Any) -> int:
+    return _NUMBERS[_as_member(FilterModeType, name, given)]
+
+
+def _anisotropy(name: str, value: object) -> int:
+    number = check_int(name, value)
     if not 0 <= number <= _MAX_ANISOTROPY:
-        raise ValueError(f"max_anisotropy is {number}; it must be from 0 to {_MAX_ANISOTROPY}")
+        raise ValueError(f"{name} is {number}; it must be from 0 to {_MAX_ANISOTROPY}")
+    return number
 
 
 def _as_float(name: str, value: Any) -> float:
-    if type(value) is float and value == value:  # noqa: PLR0124 - a NaN is not equal to itself
-        return value
     try:
         number = float(value) if not isinstance(value, str) else None
     except (TypeError, ValueError):
@@ -200,15 +238,36 @@ def _as_float(name: str, value: Any) -> float:
     return number
 
 
-def _border(color: Any) -> tuple[float, float, float, float]:
+def _border(name: str, color: Any) -> list[float]:
     if color is None:
-        return 0.0, 0.0, 0.0, 0.0
+        return [0.0] * 4
     is_sequence = hasattr(color, "__getitem__") and hasattr(color, "__len__") and not isinstance(color, (str, bytes))
     if not is_sequence or len(color) != 4:
         error = ValueError if is_sequence else TypeError
-        raise error(f"border_color is {shorten(repr(color))}; it must be a tuple of four numbers, or None")
-    red, green, blue, alpha = (_as_float(f"border_color[{place}]", value) for place, value in enumerate(color))
-    return red, green, blue, alpha
+        raise error(f"{name} is {shorten(repr(color))}; it must be a tuple of four numbers, or None")
+    return [_as_float(f"{name}[{place}]", value) for place, value in enumerate(color)]
+
+
+_FIELDS: dict[str, Callable[[str, Any], Any]] = {
+    "address_mode": _modes,
+    "filter_mode": _filter,
+    "max_anisotropy": _anisotropy,
+    "mipmap_filter_mode": _filter,
+    "mipmap_level_bias": _as_float,
+    "min_mipmap_level_clamp": _as_float,
+    "max_mipmap_level_clamp": _as_float,
+    "border_color": _border,
+}
+_ENUMERATIONS: dict[str, Any] = {
+    "filter_mode": FilterModeType,
+    "mipmap_filter_mode": FilterModeType,
+    "read_mode": ReadModeType,
+}
+
+
+def _read_fields(o: TextureObjectOptions) -> dict[str, Any]:
+    """Return the fields of ``cch_texture_desc`` that are options; raise an error if an option is invalid."""
+    return {name: read(name, getattr(o, name)) for name, read in _FIELDS.items()}
 
 
 def read_texture(o: TextureObjectOptions, device_id: int) -> bytes:
@@ -216,24 +275,9 @@ def read_texture(o: TextureObjectOptions, device_id: int) -> bytes:
     normalizes = o.read_mode is ReadModeType.NORMALIZED_FLOAT
     flags = 0 if normalizes else lib.CCH_TEXTURE_AS_INTEGER
     flags |= sum(flag for name, flag in _FLAGS.items() if getattr(o, name))
-    filter_mode, mipmap_filter_mode = FilterModeType(o.filter_mode), FilterModeType(o.mipmap_filter_mode)
-    desc = ffi.new(
-        "cch_texture_desc *",
-        (
-            _SIZE,
-            _modes(o.address_mode),
-            _FILTER[filter_mode],
-            flags,
-            o.max_anisotropy,
-            _FILTER[mipmap_filter_mode],
-            o.mipmap_level_bias,
-            o.min_mipmap_level_clamp,
-            o.max_mipmap_level_clamp,
-            _border(o.border_color),
-        ),
-    )
+    desc = ffi.new("cch_texture_desc *", {**_read_fields(o), "flags": flags})
     formats = formats_linear = _mask(_BYTES if o.srgb else ArrayFormatType)
-    if filter_mode is FilterModeType.LINEAR:
+    if o.filter_mode is FilterModeType.LINEAR:
         formats &= _mask((*FLOATS, *_SMALL) if normalizes else FLOATS)
     return bytes(ffi.buffer(desc)) + struct.pack("=QQ", formats, formats_linear)
 
@@ -256,4 +300,5 @@ def refuse_format(resource: ResourceDescriptor, options: TextureObjectOptions) -
     raise ValueError(f"filter_mode is 'linear', {given}: integers are filtered with read_mode='normalized_float'")
 
 
-_native.register(TextureObject, _native.POINTER)
+for _cls in (TextureObject, SurfaceObject):
+    _native.register(_cls, _native.POINTER)

@@ -57,6 +57,7 @@ CHOICES: dict[str, type[enum.IntEnum]] = {
     "swizzle": TensorMapSwizzle,
     "l2_promotion": TensorMapL2Promotion,
     "oob_fill": TensorMapOOBFill,
+    "mode": TensorMapIm2ColWideMode,
 }
 
 
@@ -132,11 +133,9 @@ class TensorMapDescriptor(_native.TensorMapHandle):
         ValueError
             If the driver would refuse the map; the message names the argument, its value and the rule.
         """
-        view, number = _elements(view, data_type)
-        return _native.tensor_map_make(
-            cls, view, _IM2COL, number,
-            *_choices(interleave, swizzle, l2_promotion, oob_fill), _optional_tuple("element_strides", element_strides),
-            None, pixel_box_lower_corner, pixel_box_upper_corner, channels_per_pixel, pixels_per_column, 0,
+        return _make(
+            cls, view, _IM2COL, data_type, interleave, swizzle, l2_promotion, oob_fill, element_strides, None,
+            pixel_box_lower_corner, pixel_box_upper_corner, channels_per_pixel, pixels_per_column, None,
         )  # fmt: skip
 
     @classmethod
@@ -175,12 +174,10 @@ class TensorMapDescriptor(_native.TensorMapHandle):
         element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill
             See :class:`TensorMapDescriptorOptions`. Default of `swizzle`: ``SWIZZLE_128B``.
         """
-        view, number = _elements(view, data_type)
-        return _native.tensor_map_make(
-            cls, view, _IM2COL_WIDE, number,
-            *_choices(interleave, swizzle, l2_promotion, oob_fill), _optional_tuple("element_strides", element_strides),
-            None, (pixel_box_lower_corner_width,), (pixel_box_upper_corner_width,), channels_per_pixel,
-            pixels_per_column, int(check_choice("mode", TensorMapIm2ColWideMode, mode)),
+        return _make(
+            cls, view, _IM2COL_WIDE, data_type, interleave, swizzle, l2_promotion, oob_fill, element_strides, None,
+            (pixel_box_lower_corner_width,), (pixel_box_upper_corner_width,), channels_per_pixel, pixels_per_column,
+            mode,
         )  # fmt: skip
 
     @property
@@ -220,27 +217,19 @@ _native.register(TensorMapDescriptor, _native.TENSOR_MAP)
 # ---- arguments
 
 
-def make_tiled(
-    view: StridedMemoryView,
-    box_dim: Sequence[int],
-    element_strides: Sequence[int] | None,
-    data_type: Any,
-    interleave: TensorMapInterleave | None,
-    swizzle: TensorMapSwizzle | None,
-    l2_promotion: TensorMapL2Promotion | None,
-    oob_fill: TensorMapOOBFill | None,
+def _make(
+    cls: type[TensorMapDescriptor], view: StridedMemoryView, kind: int, data_type: Any, *arguments: Any
 ) -> TensorMapDescriptor:
-    """Make a tiled tensor map; None stands for a default."""
+    """Make a tensor map; `arguments` are those of ``tensor_map_make``, in which None stands for a default."""
     view, number = _elements(view, data_type)
-    return _native.tensor_map_make(
-        TensorMapDescriptor, view, _TILED, number,
-        0 if interleave is None else check_choice("interleave", TensorMapInterleave, interleave),
-        0 if swizzle is None else check_choice("swizzle", TensorMapSwizzle, swizzle),
-        0 if l2_promotion is None else check_choice("l2_promotion", TensorMapL2Promotion, l2_promotion),
-        0 if oob_fill is None else check_choice("oob_fill", TensorMapOOBFill, oob_fill),
-        element_strides if element_strides is None else _as_tuple("element_strides", element_strides),
-        box_dim if type(box_dim) is tuple else _as_tuple("box_dim", box_dim),
-    )  # fmt: skip
+    return _native.tensor_map_make(cls, view, kind, number, *arguments)
+
+
+def make_tiled(
+    view: StridedMemoryView, box_dim: Any, element_strides: Any, data_type: Any, *choices: enum.IntEnum | None
+) -> TensorMapDescriptor:
+    """Make a tiled tensor map; None stands for a default. The `choices` are in the order of `CHOICES`."""
+    return _make(TensorMapDescriptor, view, _TILED, data_type, *choices, element_strides, box_dim)
 
 
 def make_with_options(
@@ -260,11 +249,6 @@ def make_with_options(
     )  # fmt: skip
 
 
-def _choices(*given: enum.IntEnum | None) -> tuple[int, ...]:
-    pairs = zip(CHOICES.items(), given, strict=True)
-    return tuple(0 if one is None else check_choice(name, cls, one) for (name, cls), one in pairs)
-
-
 def check_choice(name: str, cls: type[enum.IntEnum], given: Any) -> int:
     if type(given) is not cls:
         raise TypeError(f"{name} must be a {cls.__name__}, not {given!r}, of type {type(given).__name__}")
@@ -272,21 +256,13 @@ def check_choice(name: str, cls: type[enum.IntEnum], given: Any) -> int:
     return number
 
 
-def _as_tuple(name: str, given: Any) -> tuple[int, ...]:
+def as_ints(name: str, given: Any) -> tuple[int, ...]:
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
         raise TypeError(f"{name} must be a tuple of ints, not {given!r}, of type {type(given).__name__}")
-    return tuple(given)
-
-
-def as_ints(name: str, given: Any) -> tuple[int, ...]:
-    for place, one in enumerate(_as_tuple(name, given)):
+    for place, one in enumerate(given):
         if as_integer(one) is None:
             raise TypeError(f"{name}[{place}] must be an int, not {one!r}, of type {type(one).__name__}")
     return tuple(given)
-
-
-def _optional_tuple(name: str, given: Any) -> tuple[int, ...] | None:
-    return None if given is None else _as_tuple(name, given)
 
 
 def _elements(view: StridedMemoryView, data_type: Any) -> tuple[StridedMemoryView, int]:

@@ -48,5 +48,6 @@ class TensorMapDescriptorOptions:
             self.element_strides = as_ints("element_strides", self.element_strides)
         if self.data_type is not None:
             check_data_type(self.data_type)
-        for name, cls in CHOICES.items():
-            check_choice(name, cls, getattr(self, name))
+        for name, value in vars(self).items():
+            if name in CHOICES:
+                check_choice(name, CHOICES[name], value)

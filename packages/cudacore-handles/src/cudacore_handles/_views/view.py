@@ -31,7 +31,8 @@ from cudacore_handles._views.dtypes import (
 )
 from cudacore_handles._views.interfaces import no_protocol, read_address, read_interface
 from cudacore_handles._views.layout import _StridedLayout
-from cudacore_handles._views.tensor_map import TensorMapDescriptor, make_tiled, make_with_options
+from cudacore_handles._views.layout_arguments import check_itemsize
+from cudacore_handles._views.tensor_map import CHOICES, TensorMapDescriptor, check_choice, make_tiled, make_with_options
 from cudacore_handles.typing import (
     AnyArrayType,
     TensorMapInterleave,
@@ -464,7 +465,7 @@ def _element_type(dtype: Any, itemsize: int | None) -> ElementType:
     if dtype is None and itemsize is None:
         raise ValueError("Either itemsize or dtype must be specified")
     if dtype is None:
-        return raw_type(_StridedLayout((), None, itemsize).itemsize)  # type: ignore[arg-type]
+        return raw_type(check_itemsize("itemsize", itemsize))
     kind = type_given(dtype)
     if itemsize is not None and operator.index(itemsize) != kind.itemsize:
         raise ValueError(f"itemsize ({itemsize}) does not match dtype.itemsize ({kind.itemsize})")
@@ -586,6 +587,8 @@ _native.connect(
     dlpack_type_of=dlpack_type_of,
     interface_of=_interface_of,
     check_values=check_values,
+    map_choices=tuple(CHOICES.items()),
+    check_choice=check_choice,
     buffer_device=Buffer.__dlpack_device__,
     allocate_tensor=_allocate_tensor,
     default_stream=lambda: default_stream()._raw,

@@ -23,9 +23,8 @@
 /** A flag of arrays, with CUDA's number (CUDA_ARRAY3D_...). */
 #define CCH_ARRAY_SURFACE 0x02u /**< kernels may store to it, through a surface */
 
-/** The properties of an array. Zero-initialise; `size` determines the fields that exist. */
+/** The properties of an array. */
 typedef struct cch_array_desc {
-  size_t size;       /**< sizeof(cch_array_desc) */
   size_t width;      /**< texels of a row */
   size_t height;     /**< rows; 0: the array has one dimension */
   size_t depth;      /**< planes; 0: at most two dimensions */
@@ -42,7 +41,7 @@ CCH_EXPORT cch_status cch_array_create(cch_array **out, cch_context *context, co
 CCH_EXPORT cch_status cch_array_wrap(cch_array **out, CUarray raw, cch_context *CCH_NULLABLE context,
                                      void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
 
-/** Reads the properties of an array into `out`, whose `size` must be set. */
+/** Reads the properties of an array. */
 CCH_EXPORT cch_status cch_array_describe(cch_array_desc *out, const cch_array *array);
 
 /** The size of all texels in bytes; 0 if `array` is not an array. */
@@ -70,9 +69,7 @@ CCH_EXPORT cch_status cch_mipmapped_array_create(cch_mipmapped_array **out, cch_
  */
 CCH_EXPORT cch_status cch_mipmapped_array_level(cch_array **out, cch_mipmapped_array *array, unsigned level);
 
-/**
- * Reads the properties of a mipmapped array into `out`, whose `size` must be set. The extents are those of level 0.
- */
+/** Reads the properties of a mipmapped array. The extents are those of level 0. */
 CCH_EXPORT cch_status cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped_array *array);
 
 /** The array's context, borrowed from the box. */

@@ -9,16 +9,6 @@
 
 #include <cudacore/cudacore.h>
 
-/** What a kernel reads outside of the texture, with CUDA's numbers (CUaddress_mode). */
-#define CCH_ADDRESS_WRAP 0
-#define CCH_ADDRESS_CLAMP 1
-#define CCH_ADDRESS_MIRROR 2
-#define CCH_ADDRESS_BORDER 3
-
-/** How texels are combined, with CUDA's numbers (CUfilter_mode). */
-#define CCH_FILTER_POINT 0
-#define CCH_FILTER_LINEAR 1
-
 /** Flags of textures, with CUDA's numbers (CU_TRSF_...). */
 #define CCH_TEXTURE_AS_INTEGER 0x01u   /**< integers are not converted to floating-point numbers */
 #define CCH_TEXTURE_NORMALIZED 0x02u   /**< coordinates are from 0 to 1 */
@@ -26,11 +16,8 @@
 #define CCH_TEXTURE_NO_TRILINEAR 0x20u /**< without the optimization of trilinear filtering */
 #define CCH_TEXTURE_SEAMLESS 0x40u     /**< faces of a cube map are filtered across their edges */
 
-/**
- * The resource of a texture: one of the first three fields. Zero-initialise; `size` determines the fields that exist.
- */
+/** The resource of a texture: one of the first three fields. The others of the three are NULL. */
 typedef struct cch_texture_resource {
-  size_t size; /**< sizeof(cch_texture_resource) */
   cch_array *array;
   cch_mipmapped_array *mipmapped;
   cch_deviceptr *memory; /**< linear memory, or pitched memory if `height` is not 0 */
@@ -42,14 +29,13 @@ typedef struct cch_texture_resource {
   uint32_t channels;
 } cch_texture_resource;
 
-/** How a texture is sampled (CUDA_TEXTURE_DESC). Zero-initialise; `size` determines the fields that exist. */
+/** How a texture is sampled: the fields of CUDA_TEXTURE_DESC. */
 typedef struct cch_texture_desc {
-  size_t size;             /**< sizeof(cch_texture_desc) */
-  int32_t address_mode[3]; /**< CCH_ADDRESS_*, for each dimension */
-  int32_t filter_mode;     /**< CCH_FILTER_* */
+  int32_t address_mode[3]; /**< CUaddress_mode, for each dimension */
+  int32_t filter_mode;     /**< CUfilter_mode */
   uint32_t flags;          /**< CCH_TEXTURE_* */
   uint32_t max_anisotropy;
-  int32_t mipmap_filter_mode; /**< CCH_FILTER_*, between mipmap levels */
+  int32_t mipmap_filter_mode; /**< CUfilter_mode, between mipmap levels */
   float mipmap_level_bias;
   float min_mipmap_level_clamp;
   float max_mipmap_level_clamp;

@@ -46,12 +46,6 @@ static const char OPERATION[] = "cch_tensor_map_encode";
 
 #define REFUSE(...) return cch__fail(CCH_EINVAL, OPERATION, __VA_ARGS__)
 
-static int check_choice(const char *name, int32_t value, int32_t last) {
-  if (value < 0 || value > last)
-    REFUSE("%s is %" PRId32 "; it must be from 0 to %" PRId32, name, value, last);
-  return 0;
-}
-
 static int check_range(const char *name, int64_t value, int64_t min, int64_t max) {
   if (value < min || value > max)
     REFUSE("%s is %" PRId64 "; it must be from %" PRId64 " to %" PRId64, name, value, min, max);
@@ -74,12 +68,12 @@ static const char *because_of_interleave(const cch_tensor_map_config *config) {
 }
 
 static int check_choices(const cch_tensor_map_config *config) {
-  CCH__RETURN_FAILURE(check_choice("kind", config->kind, CCH_TENSOR_MAP_IM2COL_WIDE));
-  CCH__RETURN_FAILURE(check_choice("data_type", config->data_type, TYPE_COUNT - 1));
-  CCH__RETURN_FAILURE(check_choice("interleave", config->interleave, CU_TENSOR_MAP_INTERLEAVE_32B));
-  CCH__RETURN_FAILURE(check_choice("swizzle", config->swizzle, CU_TENSOR_MAP_SWIZZLE_128B));
-  CCH__RETURN_FAILURE(check_choice("l2_promotion", config->l2_promotion, CU_TENSOR_MAP_L2_PROMOTION_L2_256B));
-  CCH__RETURN_FAILURE(check_choice("oob_fill", config->oob_fill, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA));
+  CCH__RETURN_FAILURE(check_range("kind", config->kind, 0, CCH_TENSOR_MAP_IM2COL_WIDE));
+  CCH__RETURN_FAILURE(check_range("data_type", config->data_type, 0, TYPE_COUNT - 1));
+  CCH__RETURN_FAILURE(check_range("interleave", config->interleave, 0, CU_TENSOR_MAP_INTERLEAVE_32B));
+  CCH__RETURN_FAILURE(check_range("swizzle", config->swizzle, 0, CU_TENSOR_MAP_SWIZZLE_128B));
+  CCH__RETURN_FAILURE(check_range("l2_promotion", config->l2_promotion, 0, CU_TENSOR_MAP_L2_PROMOTION_L2_256B));
+  CCH__RETURN_FAILURE(check_range("oob_fill", config->oob_fill, 0, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA));
   const type *element = &types[config->data_type];
   if (config->oob_fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && !element->is_float)
     REFUSE("oob_fill is NAN_REQUEST_ZERO_FMA, which only floating-point types have, and the data type is %s",
@@ -116,13 +110,6 @@ static int check_tensor(const cch_tensor_map_config *config) {
     if (stride < 0 || stride >= MAX_STRIDE || stride % unit != 0)
       REFUSE("the stride of axis %d is %" PRId64 " bytes; it must be a multiple of %" PRId64 "%s, and less than 2**40",
              i, stride, unit, because_of_interleave(config));
-  }
-  return 0;
-}
-
-static int check_element_strides(const cch_tensor_map_config *config) {
-  for (int i = 0; i < config->rank; i++) {
-    CCH__RETURN_FAILURE(check_at("element_strides", i, config->element_strides[i], 1, MAX_ELEMENT_STRIDE));
   }
   return 0;
 }
@@ -198,7 +185,7 @@ static int check_pixels(const cch_tensor_map_config *config) {
 }
 
 static int check_wide(const cch_tensor_map_config *config) {
-  CCH__RETURN_FAILURE(check_choice("mode", config->wide_mode, CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128));
+  CCH__RETURN_FAILURE(check_range("mode", config->wide_mode, 0, CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128));
   if (config->swizzle != CU_TENSOR_MAP_SWIZZLE_64B && config->swizzle != CU_TENSOR_MAP_SWIZZLE_128B)
     REFUSE("swizzle is %" PRId32 "; an im2col-wide map needs SWIZZLE_64B or SWIZZLE_128B", config->swizzle);
   return 0;
@@ -227,7 +214,9 @@ static int check_device(const cch_tensor_map_config *config) {
 static int check(const cch_tensor_map_config *config) {
   CCH__RETURN_FAILURE(check_choices(config));
   CCH__RETURN_FAILURE(check_tensor(config));
-  CCH__RETURN_FAILURE(check_element_strides(config));
+  for (int i = 0; i < config->rank; i++) {
+    CCH__RETURN_FAILURE(check_at("element_strides", i, config->element_strides[i], 1, MAX_ELEMENT_STRIDE));
+  }
   CCH__RETURN_FAILURE(config->kind == CCH_TENSOR_MAP_TILED ? check_box(config) : check_pixels(config));
   if (config->kind == CCH_TENSOR_MAP_IM2COL_WIDE)
     CCH__RETURN_FAILURE(check_wide(config));

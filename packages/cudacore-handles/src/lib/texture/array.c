@@ -6,18 +6,10 @@
 #include "base/reclaim.h"
 #include "base/registry.h"
 
-#include <string.h>
-
 /* cch_array_raw() */
 CCH__DEFINE_RAW(cch_array, CUarray, raw)
 /* cch_mipmapped_array_raw() */
 CCH__DEFINE_RAW(cch_mipmapped_array, CUmipmappedArray, raw)
-
-enum { DESC_0_1 = sizeof(cch_array_desc) };
-
-static int read_desc(cch_array_desc *out, const cch_array_desc *given, const char *operation) {
-  return cch__read_sized(out, sizeof *out, given, given->size, DESC_0_1, "cch_array_desc", operation);
-}
 
 static CUDA_ARRAY3D_DESCRIPTOR for_driver(const cch_array_desc *desc) {
   return (CUDA_ARRAY3D_DESCRIPTOR){.Width = desc->width,
@@ -29,8 +21,7 @@ static CUDA_ARRAY3D_DESCRIPTOR for_driver(const cch_array_desc *desc) {
 }
 
 static cch_array_desc from_driver(const CUDA_ARRAY3D_DESCRIPTOR *desc) {
-  return (cch_array_desc){.size = sizeof(cch_array_desc),
-                          .width = desc->Width,
+  return (cch_array_desc){.width = desc->Width,
                           .height = desc->Height,
                           .depth = desc->Depth,
                           .format = (int32_t)desc->Format,
@@ -61,31 +52,16 @@ static size_t rows_of(const cch_array_desc *desc) { return desc->height != 0 ? d
 
 static size_t planes_of(const cch_array_desc *desc) { return desc->depth != 0 ? desc->depth : 1; }
 
-/* Copies those fields of a description that the caller's version of the structure has. */
-static int give_desc(cch_array_desc *out, const cch_array_desc *desc, const char *operation) {
-  size_t room = out->size;
-  if (room < DESC_0_1)
-    return cch__fail(CCH_EINVAL, operation, "the size of the cch_array_desc is %zu, and none has less than %zu bytes",
-                     room, (size_t)DESC_0_1);
-  memcpy(out, desc, room < sizeof *desc ? room : sizeof *desc);
-  out->size = room;
-  return 0;
-}
-
 cch_status cch_array_create(cch_array **out, cch_context *context, const cch_array_desc *desc) {
   CCH__REQUIRE_USABLE(out, context, desc);
-  cch_array_desc known;
-  CCH__RETURN_FAILURE(read_desc(&known, desc, __func__));
-  if (known.levels > 1)
-    return cch__fail(CCH_EINVAL, __func__, "an array has one level, not %u: create a mipmapped array", known.levels);
   cch__poll();
   cch_array *array = cch__box_new(CCH_KIND_ARRAY, sizeof *array, __func__);
   if (array == NULL)
     return CCH_ENOMEM;
-  CUDA_ARRAY3D_DESCRIPTOR wanted = for_driver(&known);
+  CUDA_ARRAY3D_DESCRIPTOR wanted = for_driver(desc);
   int status = CCH__IN_CONTEXT(context, CCH__CALL(cuArray3DCreate, (&array->raw, &wanted)));
   CCH__RETURN_FAILURE(cch__box_created(array, status));
-  array->desc = known;
+  array->desc = *desc;
   array->desc.levels = 1;
   cch__box_in(&array->box, &array->context, context);
   cch__registry_insert(array, array->raw);
@@ -117,7 +93,8 @@ cch_status cch_array_wrap(cch_array **out, CUarray raw, cch_context *context, vo
 
 cch_status cch_array_describe(cch_array_desc *out, const cch_array *array) {
   CCH__REQUIRE(out, array);
-  return give_desc(out, &array->desc, __func__);
+  *out = array->desc;
+  return 0;
 }
 
 size_t cch_array_size(const cch_array *array) {
@@ -185,16 +162,14 @@ cch_status cch_array_copy_to(cch_array *array, cch_deviceptr *dst, size_t offset
 
 cch_status cch_mipmapped_array_create(cch_mipmapped_array **out, cch_context *context, const cch_array_desc *desc) {
   CCH__REQUIRE_USABLE(out, context, desc);
-  cch_array_desc known;
-  CCH__RETURN_FAILURE(read_desc(&known, desc, __func__));
   cch__poll();
   cch_mipmapped_array *array = cch__box_new(CCH_KIND_MIPMAPPED_ARRAY, sizeof *array, __func__);
   if (array == NULL)
     return CCH_ENOMEM;
-  CUDA_ARRAY3D_DESCRIPTOR wanted = for_driver(&known);
-  int status = CCH__IN_CONTEXT(context, CCH__CALL(cuMipmappedArrayCreate, (&array->raw, &wanted, known.levels)));
+  CUDA_ARRAY3D_DESCRIPTOR wanted = for_driver(desc);
+  int status = CCH__IN_CONTEXT(context, CCH__CALL(cuMipmappedArrayCreate, (&array->raw, &wanted, desc->levels)));
   CCH__RETURN_FAILURE(cch__box_created(array, status));
-  array->desc = known;
+  array->desc = *desc;
   cch__box_in(&array->box, &array->context, context);
   *out = array;
   return 0;
@@ -224,7 +199,8 @@ cch_status cch_mipmapped_array_level(cch_array **out, cch_mipmapped_array *array
 
 cch_status cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped_array *array) {
   CCH__REQUIRE(out, array);
-  return give_desc(out, &array->desc, __func__);
+  *out = array->desc;
+  return 0;
 }
 
 CCH__DEFINE_GET(cch_context *, cch_mipmapped_array_context, cch_mipmapped_array, array, NULL, context)

@@ -11,81 +11,60 @@ CCH__DEFINE_RAW(cch_texture, CUtexObject, raw)
 /* cch_surface_raw() */
 CCH__DEFINE_RAW(cch_surface, CUsurfObject, raw)
 
-enum { RESOURCE_0_1 = sizeof(cch_texture_resource), DESC_0_1 = sizeof(cch_texture_desc) };
-
 /* Converts a resource to the driver's form, and finds the box of its source. */
 static int read_resource(CUDA_RESOURCE_DESC *out, void **box, const cch_texture_resource *given,
                          const char *operation) {
-  cch_texture_resource known;
-  CCH__RETURN_FAILURE(
-      cch__read_sized(&known, sizeof known, given, given->size, RESOURCE_0_1, "cch_texture_resource", operation));
-  if ((known.array != NULL) + (known.mipmapped != NULL) + (known.memory != NULL) != 1)
+  if ((given->array != NULL) + (given->mipmapped != NULL) + (given->memory != NULL) != 1)
     return cch__fail(CCH_EINVAL, operation, "a texture reads one of an array, a mipmapped array, and memory");
-  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(known.array, "the field array", operation));
-  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(known.mipmapped, "the field mipmapped", operation));
-  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(known.memory, "the field memory", operation));
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(given->array, "the field array", operation));
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(given->mipmapped, "the field mipmapped", operation));
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(given->memory, "the field memory", operation));
   memset(out, 0, sizeof *out);
-  if (known.array != NULL) {
-    *box = known.array;
+  if (given->array != NULL) {
+    *box = given->array;
     out->resType = CU_RESOURCE_TYPE_ARRAY;
-    out->res.array.hArray = known.array->raw;
+    out->res.array.hArray = given->array->raw;
     return 0;
   }
-  if (known.mipmapped != NULL) {
-    *box = known.mipmapped;
+  if (given->mipmapped != NULL) {
+    *box = given->mipmapped;
     out->resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
-    out->res.mipmap.hMipmappedArray = known.mipmapped->raw;
+    out->res.mipmap.hMipmappedArray = given->mipmapped->raw;
     return 0;
   }
-  const cch_deviceptr *memory = known.memory;
-  *box = known.memory;
-  size_t last = known.width;
-  bool is_pitched = known.height != 0;
+  const cch_deviceptr *memory = given->memory;
+  *box = given->memory;
+  size_t last = given->width;
+  bool is_pitched = given->height != 0;
   /* The last row does not need padding up to the pitch; the driver requires only its texels. */
   if (is_pitched) {
-    const cch_array_desc texel = {.format = known.format, .channels = known.channels};
+    const cch_array_desc texel = {.format = given->format, .channels = given->channels};
     size_t row;
-    if (__builtin_mul_overflow(known.width, cch__texel_size(&texel), &row) ||
-        __builtin_mul_overflow(known.pitch, known.height - 1, &last) || __builtin_add_overflow(last, row, &last))
+    if (__builtin_mul_overflow(given->width, cch__texel_size(&texel), &row) ||
+        __builtin_mul_overflow(given->pitch, given->height - 1, &last) || __builtin_add_overflow(last, row, &last))
       last = SIZE_MAX;
   }
-  if (known.offset > memory->size || last > memory->size - known.offset)
+  if (given->offset > memory->size || last > memory->size - given->offset)
     return cch__fail(CCH_EINVAL, operation, "the texture reads beyond the memory, which has %zu bytes", memory->size);
   if (is_pitched) {
     out->resType = CU_RESOURCE_TYPE_PITCH2D;
-    out->res.pitch2D.devPtr = memory->ptr + known.offset;
-    out->res.pitch2D.format = (CUarray_format)known.format;
-    out->res.pitch2D.numChannels = known.channels;
-    out->res.pitch2D.width = known.width;
-    out->res.pitch2D.height = known.height;
-    out->res.pitch2D.pitchInBytes = known.pitch;
+    out->res.pitch2D.devPtr = memory->ptr + given->offset;
+    out->res.pitch2D.format = (CUarray_format)given->format;
+    out->res.pitch2D.numChannels = given->channels;
+    out->res.pitch2D.width = given->width;
+    out->res.pitch2D.height = given->height;
+    out->res.pitch2D.pitchInBytes = given->pitch;
   } else {
     out->resType = CU_RESOURCE_TYPE_LINEAR;
-    out->res.linear.devPtr = memory->ptr + known.offset;
-    out->res.linear.format = (CUarray_format)known.format;
-    out->res.linear.numChannels = known.channels;
-    out->res.linear.sizeInBytes = known.width;
+    out->res.linear.devPtr = memory->ptr + given->offset;
+    out->res.linear.format = (CUarray_format)given->format;
+    out->res.linear.numChannels = given->channels;
+    out->res.linear.sizeInBytes = given->width;
   }
   return 0;
 }
 
-static int read_desc(CUDA_TEXTURE_DESC *out, const cch_texture_desc *given, const char *operation) {
-  cch_texture_desc known;
-  CCH__RETURN_FAILURE(
-      cch__read_sized(&known, sizeof known, given, given->size, DESC_0_1, "cch_texture_desc", operation));
-  memset(out, 0, sizeof *out);
-  for (int i = 0; i < 3; i++)
-    out->addressMode[i] = (CUaddress_mode)known.address_mode[i];
-  out->filterMode = (CUfilter_mode)known.filter_mode;
-  out->flags = known.flags;
-  out->maxAnisotropy = known.max_anisotropy;
-  out->mipmapFilterMode = (CUfilter_mode)known.mipmap_filter_mode;
-  out->mipmapLevelBias = known.mipmap_level_bias;
-  out->minMipmapLevelClamp = known.min_mipmap_level_clamp;
-  out->maxMipmapLevelClamp = known.max_mipmap_level_clamp;
-  memcpy(out->borderColor, known.border_color, sizeof known.border_color);
-  return 0;
-}
+_Static_assert(offsetof(CUDA_TEXTURE_DESC, reserved) == sizeof(cch_texture_desc), "the fields differ");
 
 /*
  * Checks that linear memory does not have more texels than a texture can have, which the driver does not report. The
@@ -118,10 +97,10 @@ cch_status cch_texture_create(cch_texture **out, cch_context *context, const cch
                               const cch_texture_desc *desc) {
   CCH__REQUIRE_USABLE(out, context, resource, desc);
   CUDA_RESOURCE_DESC reads;
-  CUDA_TEXTURE_DESC samples;
+  CUDA_TEXTURE_DESC samples = {0};
   void *box = NULL;
   CCH__RETURN_FAILURE(read_resource(&reads, &box, resource, __func__));
-  CCH__RETURN_FAILURE(read_desc(&samples, desc, __func__));
+  memcpy(&samples, desc, sizeof *desc);
   cch__poll();
   cch_texture *texture = cch__box_new(CCH_KIND_TEXTURE, sizeof *texture, __func__);
   if (texture == NULL)

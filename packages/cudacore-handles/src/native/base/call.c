@@ -106,7 +106,7 @@ int sort_named_arguments(const char *function, const char *const *names, Py_ssiz
  * Returns the name of a type, with the module that users import it from: "numpy.int32", "cudacore_handles.Buffer",
  * "list".
  */
-static PyObject *type_name(PyObject *value) {
+PyObject *type_name(PyObject *value) {
   PyObject *type = (PyObject *)Py_TYPE(value), *result = NULL, *dot = NULL, *parts = NULL;
   PyObject *name = PyObject_GetAttrString(type, "__name__");
   PyObject *module = PyObject_GetAttrString(type, "__module__");

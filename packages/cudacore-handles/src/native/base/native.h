@@ -150,6 +150,8 @@ static inline int sort_arguments(const char *function, const char *const *names,
              : sort_named_arguments(function, names, wanted, positional, arguments, count, keywords, out);
 }
 
+/* Returns the name of a value's type as messages have it: a new reference; NULL with an exception on failure. */
+PyObject *type_name(PyObject *value);
 /* Raises an exception. The format has %U for the name of the value's type, followed by two sizes. Returns -1. */
 int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssize_t given, uint32_t size);
 

@@ -23,21 +23,22 @@ int find_device_for_memory_checks(const state *st, int stream_device, int *out) 
   return stream_device == CURRENT_DEVICE ? check_status(st, cch_current_device(out)) : 0;
 }
 
-#define CHECK_ORDER "check the order of the arguments"
+/* Raises the error for a value that is passed as something that the parameter does not take. */
+static int raise_passed_as(const destination *to, PyObject *value, const char *what, const char *advice) {
+  PyObject *name = type_name(value);
+  if (name != NULL && to->kind == PARAM_UNKNOWN)
+    PyErr_Format(PyExc_TypeError, "%U is passed as %s, but the parameter has %u; %s", name, what, to->size, advice);
+  else if (name != NULL)
+    PyErr_Format(PyExc_TypeError, "%U is passed as %s, but the parameter of %u is %s; %s", name, what, to->size,
+                 kind_text(to), advice);
+  Py_XDECREF(name);
+  return -1;
+}
 
 int check_takes_address(const destination *to, PyObject *value) {
-  if (to->size == 8 && kind_takes(to, TAKES_MEMORY))
-    return 0;
-  if (to->kind == PARAM_UNKNOWN)
-    return raise_about(PyExc_TypeError,
-                       "%U is passed as a pointer of %zd bytes, but the parameter has %u; " CHECK_ORDER, value, 8,
-                       to->size);
-  PyObject *format = PyUnicode_FromFormat(
-      "%%U is passed as a pointer of %%zd bytes, but the parameter of %%u is %s; " CHECK_ORDER, kind_text(to));
-  if (format)
-    raise_about(PyExc_TypeError, PyUnicode_AsUTF8AndSize(format, NULL), value, 8, to->size);
-  Py_XDECREF(format);
-  return -1;
+  return to->size == 8 && kind_takes(to, TAKES_MEMORY)
+             ? 0
+             : raise_passed_as(to, value, "a pointer of 8 bytes", "check the order of the arguments");
 }
 
 static void store(const destination *to, uint64_t address) { memcpy(to->out, &address, sizeof address); }
@@ -190,16 +191,6 @@ int pack_buffer(const destination *to, PyObject *value) {
 
 /* ---- tensor maps ---- */
 
-static int raise_takes_no_map(const destination *to, PyObject *value) {
-  PyObject *format = PyUnicode_FromFormat("%%U is passed as its %%zd bytes, but the parameter of %%u is %s; declare it "
-                                          "as: const __grid_constant__ CUtensorMap",
-                                          kind_text(to));
-  if (format)
-    raise_about(PyExc_TypeError, PyUnicode_AsUTF8AndSize(format, NULL), value, sizeof(cch_tensor_map), to->size);
-  Py_XDECREF(format);
-  return -1;
-}
-
 /* Keeps the memory that a tensor map describes now. The map can get another address before the next launch. */
 static int keep_tensor(const destination *to, PyObject *object) {
   const view *tensor = (const view *)object;
@@ -222,7 +213,7 @@ int pack_tensor_map(const destination *to, PyObject *value) {
   const tensor_map *self = (const tensor_map *)value;
   bool takes_bytes = to->kind == PARAM_BYTES || to->kind == PARAM_UNKNOWN;
   if (self->st == NULL || to->size != sizeof self->map || !takes_bytes)
-    return raise_takes_no_map(to, value);
+    return raise_passed_as(to, value, "its 128 bytes", "declare it as: const __grid_constant__ CUtensorMap");
   PyObject *tensor;
   uint64_t address;
   LOCK_OBJECT(value);

@@ -347,7 +347,7 @@ static PyObject *config_new(PyTypeObject *type, PyObject *arguments, PyObject *k
   PyObject *name;
   Py_ssize_t position = 0;
   while (st != NULL && (PyObject *)type == st->faces.config && PyDict_Next(keywords, &position, &name, NULL)) {
-    int known = PySet_Contains(st->faces.config_names, name);
+    int known = PySequence_Contains(st->faces.config_names, name);
     if (known == 0)
       Py_XDECREF(PyObject_CallFunctionObjArgs(st->faces.config_unknown, name, NULL));
     if (known <= 0)

@@ -175,8 +175,6 @@ int find_device_for_memory_checks(const state *st, int stream_device, int *out);
 
 extern PyMethodDef element_functions[];
 
-/* ---- capture.c ---- */
-
 /*
  * If a stream is being captured, makes the graph of the capture keep a box and the contents of `used`. Call it without
  * the GIL; it takes the GIL back to `*thread` while needed. Returns the library's status, or -1 with an exception and

@@ -26,11 +26,12 @@ const param_rules rules_of_kinds[] = {
 
 static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
+#define HAS_BYTE "%U has %zd byte, but the parameter has %u"
+#define HAS_BYTES "%U has %zd bytes, but the parameter has %u"
+#define PASS_A_NUMBER "pass a Python number, such as value.item(), which is converted, or a scalar of that size"
+
 int raise_size_mismatch(const destination *to, PyObject *value, Py_ssize_t given) {
-  return raise_about(PyExc_TypeError,
-                     given == 1 ? "%U has %zd byte, but the parameter has %u"
-                                : "%U has %zd bytes, but the parameter has %u",
-                     value, given, to->size);
+  return raise_about(PyExc_TypeError, given == 1 ? HAS_BYTE : HAS_BYTES, value, given, to->size);
 }
 
 static void raise_wrong_count(const layout *params, const values *values_given) {
@@ -143,27 +144,6 @@ static int look_up(const state *st, PyObject *value, type_entry *how) {
   return 0;
 }
 
-/* Packs the attribute `value` of a value, such as a ctypes scalar. */
-static int pack_content(const destination *to, PyObject *value, const type_entry *how) {
-  PyObject *content = PyObject_GetAttr(value, to->st->names.value);
-  if (!content)
-    return -1;
-  int status;
-  switch (how->packing) {
-  case PACKING_SIGNED:
-  case PACKING_UNSIGNED:
-    status = pack_integer_like(to, content, how);
-    break;
-  case PACKING_BOOL:
-    status = pack_bool_like(to, content, how);
-    break;
-  default:
-    status = pack_float_like(to, content, how);
-  }
-  Py_DECREF(content);
-  return status;
-}
-
 static int raise_other_size(const destination *to, PyObject *value, Py_ssize_t given) {
   switch (to->kind) {
   case PARAM_POINTER:
@@ -172,22 +152,14 @@ static int raise_other_size(const destination *to, PyObject *value, Py_ssize_t g
                        "address as an int",
                        value, given, to->size);
   case PARAM_UNKNOWN:
-    return raise_about(PyExc_TypeError,
-                       given == 1 ? "%U has %zd byte, but the parameter has %u; pass a Python number, such as "
-                                    "value.item(), which is converted, or a scalar of that size"
-                                  : "%U has %zd bytes, but the parameter has %u; pass a Python number, such as "
-                                    "value.item(), which is converted, or a scalar of that size",
-                       value, given, to->size);
+    return raise_about(PyExc_TypeError, given == 1 ? HAS_BYTE "; " PASS_A_NUMBER : HAS_BYTES "; " PASS_A_NUMBER, value,
+                       given, to->size);
   default:
     return raise_size_mismatch(to, value, given);
   }
 }
 
-static int pack_number(const destination *to, PyObject *value, const type_entry *how) {
-  if (how->itemsize && how->itemsize != to->size && needs_same_size(to, how))
-    return raise_other_size(to, value, how->itemsize);
-  if (how->has_value)
-    return pack_content(to, value, how);
+static int pack_by_sort(const destination *to, PyObject *value, const type_entry *how) {
   switch (how->packing) {
   case PACKING_FLOAT:
     return pack_float_like(to, value, how);
@@ -198,6 +170,17 @@ static int pack_number(const destination *to, PyObject *value, const type_entry 
   default:
     return pack_integer_like(to, value, how);
   }
+}
+
+static int pack_number(const destination *to, PyObject *value, const type_entry *how) {
+  if (how->itemsize && how->itemsize != to->size && needs_same_size(to, how))
+    return raise_other_size(to, value, how->itemsize);
+  if (!how->has_value)
+    return pack_by_sort(to, value, how);
+  PyObject *content = PyObject_GetAttr(value, to->st->names.value); /* of a ctypes scalar, for example */
+  int status = content ? pack_by_sort(to, content, how) : -1;
+  Py_XDECREF(content);
+  return status;
 }
 
 int pack_answer(const destination *to, PyObject *value, PyObject *answer) {

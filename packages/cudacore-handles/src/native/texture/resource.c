@@ -13,7 +13,7 @@ resource *resource_of(const state *st, PyObject *argument) {
 
 /* Copies the format of an array from its box. */
 static int read_array(const state *st, resource *self, const void *box) {
-  cch_array_desc desc = {.size = sizeof desc};
+  cch_array_desc desc;
   int status = self->kind == RESOURCE_ARRAY ? cch_array_describe(&desc, box) : cch_mipmapped_array_describe(&desc, box);
   if (check_status(st, status) < 0)
     return -1;
@@ -31,8 +31,7 @@ static PyObject *resource_make(PyObject *module, PyObject *const *arguments, Py_
   if (!PyType_Check(arguments[0]) || !PyType_IsSubtype(cls, st->resource_type))
     return PyErr_Format(PyExc_TypeError, "a class of resources is needed");
   int kind = (int)PyLong_AsLong(arguments[1]);
-  cch_texture_resource reads = {.size = sizeof reads,
-                                .format = (int32_t)PyLong_AsLong(arguments[3]),
+  cch_texture_resource reads = {.format = (int32_t)PyLong_AsLong(arguments[3]),
                                 .channels = (uint32_t)PyLong_AsUnsignedLong(arguments[4]),
                                 .width = PyLong_AsSize_t(arguments[5]),
                                 .height = PyLong_AsSize_t(arguments[6]),

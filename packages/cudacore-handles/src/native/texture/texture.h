@@ -55,6 +55,5 @@ int need_texture_faces(const state *st);
 
 int add_resource_type(PyObject *module, state *st);
 int add_texture_type(PyObject *module, state *st);
-extern PyMethodDef array_functions[];
 
 #endif

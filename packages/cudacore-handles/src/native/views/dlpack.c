@@ -219,13 +219,6 @@ static PyMethodDef functions[] = {
 
 /* ---- tensors of other libraries ---- */
 
-static bool has_elements(const dl_tensor *tensor) {
-  for (int32_t i = 0; i < tensor->ndim; i++)
-    if (tensor->shape[i] == 0)
-      return false;
-  return true;
-}
-
 /*
  * Returns whether a tensor can be the real or the imaginary part of a complex tensor: the strides of such a part are
  * even.
@@ -243,7 +236,7 @@ static bool can_be_part(const dl_tensor *tensor) {
  * flags.
  */
 int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor) {
-  if (tensor->data == NULL && has_elements(tensor))
+  if (tensor->data == NULL && dlpack_has_elements(tensor))
     return raise_about(PyExc_BufferError, "%U has elements, but no memory for them", object, 0, 0);
   PyObject *name = NULL; /* borrowed */
   if (tensor->dtype.code == DL_COMPLEX)
@@ -267,15 +260,8 @@ int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor) 
 }
 
 int add_dlpack_constants(PyObject *module) {
-  if (PyModule_AddFunctions(module, functions) < 0)
+  if (PyModule_AddFunctions(module, functions) < 0 || PyModule_AddIntMacro(module, DL_CPU) < 0 ||
+      PyModule_AddIntMacro(module, DL_CUDA) < 0 || PyModule_AddIntMacro(module, DL_CUDA_HOST) < 0)
     return -1;
-  const struct {
-    const char *name;
-    int value;
-  } constants[] = {
-      {"DL_CPU", DL_CPU}, {"DL_CUDA", DL_CUDA}, {"DL_CUDA_HOST", DL_CUDA_HOST}, {"DL_CUDA_MANAGED", DL_CUDA_MANAGED}};
-  for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
-    if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0)
-      return -1;
-  return 0;
+  return PyModule_AddIntMacro(module, DL_CUDA_MANAGED);
 }

@@ -172,48 +172,24 @@ static int current_work_stream(int32_t device_type, int32_t device_id, void **ou
   return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Returns the number of bytes of a tensor's elements, or -1 with an exception on failure. */
-static int64_t bytes_of(const dl_tensor *tensor) {
-  int64_t count = ((int64_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
-  bool overflow = false, empty = false;
-  for (int32_t i = 0; i < tensor->ndim; i++) {
-    if (tensor->shape[i] < 0)
-      return raise_error(PyExc_ValueError, "shape: Extents must be non-negative, and one is %lld",
-                         (long long)tensor->shape[i]);
-    empty |= tensor->shape[i] == 0;
-    overflow |= __builtin_mul_overflow(count, tensor->shape[i], &count);
-  }
-  if (empty || !overflow)
-    return empty ? 0 : count;
-  return raise_error(PyExc_OverflowError, "shape: value too large: the array has more than 2**63 - 1 bytes");
-}
-
+/* Allocates a tensor with the type and the extents of another one, in C order. */
 static int allocate_like(const dl_tensor *prototype, dl_managed_tensor_versioned **out) {
   const state *st = state_here();
-  if (st == NULL)
+  dl_tensor wanted = *prototype;
+  wanted.strides = NULL;
+  view *like = st != NULL ? view_of_tensor(st, st->view_type, &wanted, DL_PADDED) : NULL;
+  if (like == NULL)
     return -1;
-  if (prototype->ndim < 0 || prototype->ndim > VIEW_MAX_DIMENSIONS)
-    return raise_error(PyExc_ValueError, "the tensor has %d dimensions; 0 to %d are known", (int)prototype->ndim,
-                       VIEW_MAX_DIMENSIONS);
-  int64_t bytes = bytes_of(prototype);
-  if (bytes < 0)
-    return -1;
-  PyObject *memory = PyObject_CallFunction(st->faces.allocate_tensor, "iiL", (int)prototype->device.type,
-                                           (int)prototype->device.id, (long long)bytes);
-  if (memory == NULL)
-    return -1;
-  int64_t strides[VIEW_MAX_DIMENSIONS], step = 1;
-  for (int32_t i = prototype->ndim - 1; i >= 0; i--) {
-    strides[i] = bytes != 0 ? step : 0; /* if there are no elements, the extents can be arbitrary */
-    step = bytes != 0 ? step * prototype->shape[i] : 0;
+  PyObject *memory = PyObject_CallFunction(st->faces.allocate_tensor, "iiL", (int)wanted.device.type,
+                                           (int)wanted.device.id, (long long)(view_size(like) * like->itemsize));
+  cch_deviceptr *box = memory != NULL ? handle_hold(memory) : NULL;
+  *out = NULL;
+  if (box != NULL) {
+    like->tensor.data = (void *)((handle *)memory)->raw;
+    *out = dlpack_lend(&like->tensor, box, NULL, true, 0);
   }
-  dl_tensor tensor = *prototype;
-  tensor.data = (void *)((handle *)memory)->raw;
-  tensor.byte_offset = 0;
-  tensor.strides = strides;
-  cch_deviceptr *box = handle_hold(memory);
-  *out = box != NULL ? dlpack_lend(&tensor, box, NULL, true, 0) : NULL;
-  Py_DECREF(memory);
+  Py_XDECREF(memory);
+  Py_DECREF(like);
   return *out != NULL ? 0 : -1;
 }
 

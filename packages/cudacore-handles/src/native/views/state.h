@@ -15,6 +15,8 @@
   X(views, dlpack_type_of)  /* (dtype) -> the type in DLPack: code | bits << 8 | lanes << 16 */                        \
   X(views, interface_of)    /* (class, object, stream, name) -> a view of an object without DLPack */                  \
   X(views, check_values)    /* (array, name): raises if the array's memory does not hold its values */                 \
+  X(views, map_choices)     /* (name, class) of each enumeration of tensor maps' options */                            \
+  X(views, check_choice)    /* (name, class, given): raises for a value that is not of the class */                    \
   X(views, buffer_device)   /* (buffer) -> DLPack device */                                                            \
   X(views, allocate_tensor) /* (device type, ordinal, bytes) -> a Buffer */                                            \
   X(views, default_stream)  /* () -> the address of the default stream */

@@ -6,11 +6,12 @@
 #include "views/views.h"
 
 static int raise_not_int(const char *name, Py_ssize_t place, PyObject *given) {
-  PyObject *format = place < 0 ? PyUnicode_FromFormat("%s must be an int, not %%U", name)
-                               : PyUnicode_FromFormat("%s[%zd] must be an int, not %%U", name, place);
-  if (format != NULL)
-    raise_about(PyExc_TypeError, PyUnicode_AsUTF8AndSize(format, NULL), given, 0, 0);
-  Py_XDECREF(format);
+  PyObject *type = type_name(given);
+  if (type != NULL && place < 0)
+    PyErr_Format(PyExc_TypeError, "%s must be an int, not %U", name, type);
+  else if (type != NULL)
+    PyErr_Format(PyExc_TypeError, "%s[%zd] must be an int, not %U", name, place, type);
+  Py_XDECREF(type);
   return -1;
 }
 
@@ -27,20 +28,35 @@ static int read_int(const state *st, const char *name, Py_ssize_t place, PyObjec
   return *out == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Reads a tuple with an int for each of `count` axes. Returns -1 with an exception on failure. */
+/* Reads a sequence with an int for each of `count` axes. Returns -1 with an exception on failure. */
 static int read_axes(const state *st, const char *name, PyObject *given, int32_t count, int64_t *out) {
-  if (!PyTuple_Check(given) && !PyList_Check(given))
-    return raise_not_int(name, 0, given);
-  if (PySequence_Size(given) != count)
-    return raise_error(PyExc_ValueError, "%s has %zd elements; it must have %d: one for each of its axes", name,
-                       PySequence_Size(given), (int)count);
-  for (int32_t i = 0; i < count; i++) {
-    PyObject *item = PySequence_GetItem(given, i); /* IndexError if a list has become shorter meanwhile */
-    int status = item != NULL ? read_int(st, name, i, item, &out[i]) : -1;
-    Py_XDECREF(item);
-    if (status < 0)
-      return -1;
+  if (!PySequence_Check(given) || PyUnicode_Check(given) || PyBytes_Check(given))
+    return raise_error(PyExc_TypeError, "%s must be a tuple of ints, not %R, of type %R", name, given, Py_TYPE(given));
+  PyObject *axes = PySequence_Tuple(given);
+  if (axes == NULL)
+    return -1;
+  int status = 0;
+  if (PyTuple_Size(axes) != count)
+    status = raise_error(PyExc_ValueError, "%s has %zd elements; it must have %d: one for each of its axes", name,
+                         PyTuple_Size(axes), (int)count);
+  for (int32_t i = 0; i < count && status == 0; i++)
+    status = read_int(st, name, i, PyTuple_GetItem(axes, i), &out[i]);
+  Py_DECREF(axes);
+  return status;
+}
+
+/* Reads a member of an enumeration, or None for the one of number 0. `which` is its place in `map_choices`. */
+static int read_choice(const state *st, Py_ssize_t which, PyObject *given, int32_t *out) {
+  *out = 0;
+  if (given == Py_None)
+    return 0;
+  PyObject *choice = PyTuple_GetItem(st->faces.map_choices, which);
+  PyObject *name = PyTuple_GetItem(choice, 0), *cls = PyTuple_GetItem(choice, 1);
+  if ((PyObject *)Py_TYPE(given) != cls) {
+    Py_XDECREF(PyObject_CallFunctionObjArgs(st->faces.check_choice, name, cls, given, NULL));
+    return -1;
   }
+  *out = (int32_t)PyLong_AsLong(given);
   return 0;
 }
 
@@ -74,13 +90,14 @@ static bool has_known_rank(const cch_tensor_map_config *config) {
 enum { TILED_ARGUMENTS = 10, ALL_ARGUMENTS = 15 };
 
 static int read_arguments(const state *st, PyObject *const *arguments, cch_tensor_map_config *config) {
-  int32_t *const numbers[] = {&config->kind,    &config->data_type,    &config->interleave,
-                              &config->swizzle, &config->l2_promotion, &config->oob_fill};
-  for (int i = 0; i < 6; i++) {
-    *numbers[i] = (int32_t)PyLong_AsLong(arguments[2 + i]);
-    if (PyErr_Occurred())
+  int32_t *const choices[] = {&config->interleave, &config->swizzle, &config->l2_promotion, &config->oob_fill};
+  config->kind = (int32_t)PyLong_AsLong(arguments[2]);
+  config->data_type = (int32_t)PyLong_AsLong(arguments[3]);
+  if (PyErr_Occurred())
+    return -1;
+  for (int i = 0; i < 4; i++)
+    if (read_choice(st, i, arguments[4 + i], choices[i]) < 0)
       return -1;
-  }
   if (read_view(st, (const view *)arguments[1], config) < 0)
     return -1;
   if (!has_known_rank(config))
@@ -98,8 +115,7 @@ static int read_arguments(const state *st, PyObject *const *arguments, cch_tenso
       read_int(st, "channels_per_pixel", -1, arguments[12], &config->channels_per_pixel) < 0 ||
       read_int(st, "pixels_per_column", -1, arguments[13], &config->pixels_per_column) < 0)
     return -1;
-  config->wide_mode = (int32_t)PyLong_AsLong(arguments[14]);
-  return PyErr_Occurred() ? -1 : 0;
+  return read_choice(st, 4, arguments[14], &config->wide_mode);
 }
 
 /* Calls the driver without the GIL. Returns -1 with an exception on failure. */

@@ -34,9 +34,7 @@ view *view_new(const state *st, PyTypeObject *type, int32_t ndim) {
 
 /* Fills in the strides of C order. Returns -1 with an exception on failure. */
 static int set_c_strides(view *self) {
-  bool empty = false;
-  for (int32_t i = 0; i < self->tensor.ndim; i++)
-    empty |= self->tensor.shape[i] == 0;
+  const bool empty = !dlpack_has_elements(&self->tensor);
   int64_t step = 1;
   for (int32_t i = self->tensor.ndim - 1; i >= 0; i--) {
     self->tensor.strides[i] = empty ? 0 : step;
@@ -132,10 +130,19 @@ static int fill_in(view *self, const dl_tensor *tensor, uint64_t flags) {
   return check_extents(self, -1);
 }
 
+view *view_of_tensor(const state *st, PyTypeObject *type, const dl_tensor *tensor, uint64_t flags) {
+  view *self = view_new(st, type, tensor->ndim);
+  if (self != NULL && fill_in(self, tensor, flags) < 0)
+    Py_CLEAR(self);
+  return self;
+}
+
 PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bool versioned, PyObject *exporting) {
   uint64_t flags;
   const dl_tensor *tensor = dlpack_tensor(managed, versioned, &flags);
-  view *self = tensor != NULL ? view_new(st, type, tensor->ndim) : NULL;
+  view *self = NULL;
+  if (tensor != NULL && (exporting == Py_None || check_exchanged(st, exporting, tensor) == 0))
+    self = view_of_tensor(st, type, tensor, flags);
   if (self == NULL) {
     dlpack_delete(managed, versioned);
     return NULL;
@@ -144,10 +151,6 @@ PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bo
   self->versioned = versioned;
   Py_INCREF(exporting);
   self->exporting = exporting;
-  if (fill_in(self, tensor, flags) < 0) {
-    Py_DECREF(self);
-    return NULL;
-  }
   return (PyObject *)self;
 }
 
@@ -168,12 +171,23 @@ int view_set_keeper(view *self, PyObject *keeper) {
   return 0;
 }
 
+/* Replaces the exception for an item that is not an int, or not one of 64 bits. Returns -1. */
+static int raise_bad_dims(const char *name, PyObject *tuple, PyObject *item) {
+  if (PyErr_ExceptionMatches(PyExc_TypeError))
+    return raise_error(PyExc_TypeError, "%s must be a tuple of ints, not %R", name, tuple);
+  if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+    return -1;
+  return raise_error(PyExc_OverflowError, "value too large: a number in %s is %S, which does not fit into 64 bits",
+                     name, item);
+}
+
 /* Reads a tuple of ints. Returns -1 with an exception on failure. */
-static int read_dims(PyObject *tuple, int64_t *out, int64_t divisor) {
+static int read_dims(const char *name, PyObject *tuple, int64_t *out, int64_t divisor) {
   for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++) {
-    out[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+    PyObject *item = PyTuple_GetItem(tuple, i);
+    out[i] = PyLong_AsLongLong(item);
     if (out[i] == -1 && PyErr_Occurred())
-      return -1;
+      return raise_bad_dims(name, tuple, item);
     if (out[i] % divisor != 0)
       return raise_error(PyExc_ValueError,
                          "strides must be divisible by itemsize (%lld), and one is of %lld bytes: copy the array first",
@@ -189,7 +203,7 @@ dl_data_type view_type(unsigned long packed) {
 
 int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, int64_t size) {
   self->explicit = strides != Py_None;
-  if (read_dims(shape, self->tensor.shape, 1) < 0)
+  if (read_dims("shape", shape, self->tensor.shape, 1) < 0)
     return -1;
   if (self->explicit) {
     if (PyTuple_Size(strides) != self->tensor.ndim)
@@ -198,7 +212,7 @@ int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, 
           "Strides, if provided, must have the same length as shape. Shape has %d dimensions, but strides has "
           "%zd elements.",
           (int)self->tensor.ndim, PyTuple_Size(strides));
-    if (read_dims(strides, self->tensor.strides, unit) < 0)
+    if (read_dims("strides", strides, self->tensor.strides, unit) < 0)
       return -1;
   } else if (set_c_strides(self) < 0) {
     return -1;
@@ -345,16 +359,16 @@ static PyObject *get_strides(PyObject *object, void *closure) {
   return tuple_of(self->tensor.strides, self->tensor.ndim);
 }
 
+int64_t view_size(const view *self) {
+  int64_t size = dlpack_has_elements(&self->tensor); /* the product of the other extents can be too large */
+  for (int32_t i = 0; i < self->tensor.ndim && size != 0; i++)
+    size *= self->tensor.shape[i];
+  return size;
+}
+
 static PyObject *get_size(PyObject *object, void *closure) {
   (void)closure;
-  const view *self = (view *)object;
-  int64_t size = 1;
-  bool empty = false;
-  for (int32_t i = 0; i < self->tensor.ndim; i++)
-    empty |= self->tensor.shape[i] == 0;
-  for (int32_t i = 0; i < self->tensor.ndim && !empty; i++)
-    size *= self->tensor.shape[i];
-  return PyLong_FromLongLong(empty ? 0 : size);
+  return PyLong_FromLongLong(view_size((view *)object));
 }
 
 static PyObject *get_dtype(PyObject *object, void *closure) {

@@ -7,50 +7,28 @@ enum { NO_ORDER = -1 };
 
 /* ---- views of buffers ---- */
 
-/* The type of a view's elements. */
-typedef struct element {
-  dl_data_type type;
-  int64_t itemsize;
-  PyObject *dtype; /* a new reference; Py_Ellipsis: derived from the type when it is first read */
-} element;
-
-/* Reads a tuple (DLPack's type, itemsize, dtype). Returns -1 with an exception on failure. */
-static int read_element(PyObject *tuple, element *out) {
-  unsigned long type = PyLong_AsUnsignedLong(PyTuple_GetItem(tuple, 0));
-  out->itemsize = PyLong_AsLongLong(PyTuple_GetItem(tuple, 1));
-  if (PyErr_Occurred())
-    return -1;
-  out->type = view_type(type);
-  out->dtype = PyTuple_GetItem(tuple, 2);
-  Py_INCREF(out->dtype);
-  return 0;
-}
-
 /*
- * Gets the element type for a dtype and an itemsize, each of which can be NULL or None. Returns -1 with an exception on
- * failure.
+ * Gets the element type for a dtype and an itemsize, each of which can be NULL or None: a tuple (DLPack's type,
+ * itemsize, dtype). The dtype is Py_Ellipsis if it is derived from the type when it is first read.
  */
-static int element_of(const state *st, PyObject *dtype, PyObject *itemsize, element *out) {
+static PyObject *element_of(const state *st, PyObject *dtype, PyObject *itemsize) {
   if (dtype == NULL)
     dtype = Py_None;
   if (itemsize == NULL)
     itemsize = Py_None;
-  long long size = PyLong_CheckExact(itemsize) ? PyLong_AsLongLong(itemsize) : 0;
-  if (size == -1)
-    PyErr_Clear();
-  if (dtype == Py_None && size > 0 && size <= INT32_MAX) {
-    Py_INCREF(Py_None);
-    *out = (element){.type = {.code = DL_NO_CODE, .bits = 8, .lanes = 1}, .itemsize = size, .dtype = Py_None};
-    return 0;
-  }
-  PyObject *found = NULL;
-  if (dtype != Py_None && itemsize == Py_None)
-    found = dict_get(st->faces.element_types, dtype);
-  if (found == NULL)
-    found = PyObject_CallFunctionObjArgs(st->faces.element_type, dtype, itemsize, NULL);
-  int status = found != NULL ? read_element(found, out) : -1;
-  Py_XDECREF(found);
-  return status;
+  PyObject *known = dtype != Py_None && itemsize == Py_None ? dict_get(st->faces.element_types, dtype) : NULL;
+  return known != NULL ? known : PyObject_CallFunctionObjArgs(st->faces.element_type, dtype, itemsize, NULL);
+}
+
+/* Sets the type of a view's elements from a tuple of element_of(). Returns -1 with an exception on failure. */
+static int set_element(view *self, PyObject *element) {
+  unsigned long type = PyLong_AsUnsignedLong(PyTuple_GetItem(element, 0));
+  self->itemsize = PyLong_AsLongLong(PyTuple_GetItem(element, 1));
+  self->tensor.dtype = view_type(type);
+  PyObject *dtype = PyTuple_GetItem(element, 2);
+  if (dtype != Py_Ellipsis)
+    self->dtype = Py_NewRef(dtype);
+  return PyErr_Occurred() ? -1 : 0;
 }
 
 /* Makes a tuple of a shape or strides: a new reference. An int stands for a shape of one extent. */
@@ -71,7 +49,7 @@ static PyObject *tuple_of_dims(PyObject *given, bool is_shape) {
 }
 
 static PyObject *view_memory(const state *st, PyTypeObject *type, PyObject *face, PyObject *shape, PyObject *strides,
-                             element *of, bool read_only) {
+                             PyObject *element, bool read_only) {
   dl_device device;
   if (buffer_device(st, face, &device) < 0)
     return NULL;
@@ -79,39 +57,17 @@ static PyObject *view_memory(const state *st, PyTypeObject *type, PyObject *face
   if (self == NULL)
     return NULL;
   self->tensor.device = device;
-  self->tensor.dtype = of->type;
-  self->itemsize = of->itemsize;
-  self->read_only = read_only;
-  if (of->dtype != Py_Ellipsis) {
-    Py_INCREF(of->dtype);
-    self->dtype = of->dtype;
-  }
+  self->tensor.data = (void *)((const handle *)face)->raw;
   Py_INCREF(face);
   self->exporting = face;
-  int status = view_set_keeper(self, face);
-  if (status == 0) {
-    self->read_only |= cch_deviceptr_is_read_only(self->box) != 0;
-    self->tensor.data = (void *)((const handle *)face)->raw;
-    status = view_set_dims(self, shape, strides, 1, (int64_t)cch_deviceptr_size(self->box));
-    if (status < 0 && (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_OverflowError))) {
-      PyObject *kind, *value, *traceback;
-      PyErr_Fetch(&kind, &value, &traceback);
-      PyObject *layout = PyObject_CallFunction(st->faces.layout_of, "OOL", shape, strides, (long long)of->itemsize);
-      if (layout != NULL) { /* the layout is valid, so the error has another cause, and is raised */
-        Py_DECREF(layout);
-        PyErr_Restore(kind, value, traceback);
-      } else {
-        Py_XDECREF(kind);
-        Py_XDECREF(value);
-        Py_XDECREF(traceback);
-      }
-    }
+  if (set_element(self, element) == 0 && view_set_keeper(self, face) == 0) {
+    self->read_only = read_only || cch_deviceptr_is_read_only(self->box) != 0;
+    if (view_set_dims(self, shape, strides, 1, (int64_t)cch_deviceptr_size(self->box)) == 0 &&
+        view_check_alignment(self) == 0)
+      return (PyObject *)self;
   }
-  if (status < 0 || view_check_alignment(self) < 0) {
-    Py_DECREF(self);
-    return NULL;
-  }
-  return (PyObject *)self;
+  Py_DECREF(self);
+  return NULL;
 }
 
 static PyObject *view_from_buffer(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *keywords) {
@@ -130,17 +86,17 @@ static PyObject *view_from_buffer(PyObject *module, PyObject *const *given, Py_s
     return NULL;
   }
   int read_only = arguments[6] != NULL ? PyObject_IsTrue(arguments[6]) : 0;
-  element of;
-  if (read_only < 0 || element_of(st, arguments[5], arguments[4], &of) < 0)
+  PyObject *element = read_only >= 0 ? element_of(st, arguments[5], arguments[4]) : NULL;
+  if (element == NULL)
     return NULL;
   PyObject *shape = tuple_of_dims(arguments[2], true);
   PyObject *strides = shape != NULL ? tuple_of_dims(arguments[3] != NULL ? arguments[3] : Py_None, false) : NULL;
   PyObject *self = NULL;
   if (strides != NULL)
-    self = view_memory(st, (PyTypeObject *)arguments[0], face, shape, strides, &of, read_only != 0);
+    self = view_memory(st, (PyTypeObject *)arguments[0], face, shape, strides, element, read_only != 0);
   Py_XDECREF(shape);
   Py_XDECREF(strides);
-  Py_DECREF(of.dtype);
+  Py_DECREF(element);
   return self;
 }
 
@@ -224,12 +180,6 @@ static PyObject *from_exchange(const state *st, PyTypeObject *type, PyObject *ob
   if (api->managed_tensor_from_object(object, &managed) != 0 || managed == NULL) {
     if (!PyErr_Occurred())
       raise_about(PyExc_BufferError, "%U cannot be exported by DLPack", object, 0, 0);
-    return NULL;
-  }
-  uint64_t flags;
-  const dl_tensor *tensor = dlpack_tensor(managed, true, &flags);
-  if (tensor == NULL || check_exchanged(st, object, tensor) < 0) {
-    dlpack_delete(managed, true);
     return NULL;
   }
   PyObject *self = view_of_managed(st, type, managed, true, object);
@@ -361,13 +311,7 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
   bool versioned;
   void *managed = dlpack_take(capsule, &versioned);
   Py_DECREF(capsule);
-  uint64_t flags;
-  const dl_tensor *tensor = managed != NULL ? dlpack_tensor(managed, versioned, &flags) : NULL;
-  if (tensor == NULL || check_exchanged(st, object, tensor) < 0) {
-    dlpack_delete(managed, versioned);
-    return NULL;
-  }
-  return view_of_managed(st, type, managed, versioned, object);
+  return managed != NULL ? view_of_managed(st, type, managed, versioned, object) : NULL;
 }
 
 /*

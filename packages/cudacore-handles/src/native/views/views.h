@@ -25,6 +25,13 @@ void *dlpack_take(PyObject *capsule, bool *versioned);
 void dlpack_delete(void *managed, bool versioned);
 /* Returns the tensor in a managed tensor, and its flags; NULL with an exception if its layout is not known. */
 const dl_tensor *dlpack_tensor(void *managed, bool versioned, uint64_t *flags);
+/* Returns whether a tensor has elements: none of its extents is 0. */
+static inline bool dlpack_has_elements(const dl_tensor *tensor) {
+  bool empty = false;
+  for (int32_t i = 0; i < tensor->ndim; i++)
+    empty |= tensor->shape[i] == 0;
+  return !empty;
+}
 /* Raises an exception if the memory of a tensor from another library was freed or does not hold the tensor's values. */
 int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor);
 
@@ -74,6 +81,10 @@ int view_set_keeper(view *self, PyObject *keeper);
 int view_check_alignment(const view *self);
 int view_check_device(long long type);
 int view_check_class(const state *st, const char *function, PyObject *cls);
+/* Makes a view with the fields of a tensor, which keeps nothing alive. Returns NULL with an exception on failure. */
+view *view_of_tensor(const state *st, PyTypeObject *type, const dl_tensor *tensor, uint64_t flags);
+/* Returns the number of elements of a view. */
+int64_t view_size(const view *self);
 /* Makes a view of a tensor. Takes over the tensor even on failure, and then returns NULL with an exception. */
 PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bool versioned, PyObject *exporting);
 /* Exports the tensor of a view; NULL with an exception on failure. */

@@ -73,8 +73,8 @@ static void open_boxes(void) {
   memcpy(boxes, made, sizeof boxes);
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
     OK(cch_program_create(&boxes[programs[i]], programs[i], fn_cch_compiler_fn));
-  const cch_texture_desc sampling = {.size = sizeof sampling};
-  cch_texture_resource resource = {.size = sizeof resource};
+  const cch_texture_desc sampling = {0};
+  cch_texture_resource resource = {0};
   OK(cch_array_create(&resource.array, w.context, &world_line));
   boxes[CCH_KIND_ARRAY] = resource.array;
   OK(cch_mipmapped_array_create((cch_mipmapped_array **)&boxes[CCH_KIND_MIPMAPPED_ARRAY], w.context, &world_plane));

@@ -6,7 +6,7 @@
 
 static char registered[64];
 
-static const cch_texture_desc sampling = {.size = sizeof sampling, .flags = CCH_TEXTURE_AS_INTEGER};
+static const cch_texture_desc sampling = {.flags = CCH_TEXTURE_AS_INTEGER};
 static const cch_copy_attributes now = {.order = CCH_COPY_DURING_CALL};
 static const cch_copy_attributes *const read_now[] = {&now};
 static const cch_location on_device[] = {{CCH_LOCATION_DEVICE, 0}, {CCH_LOCATION_DEVICE, 0}};
@@ -246,7 +246,7 @@ static int wrapped(cch_array **out, world *w) {
 }
 MAKES(array_wrap, cch_array, wrapped(&out, w))
 static int texture_of(cch_texture **out, world *w) {
-  cch_texture_resource resource = {.size = sizeof resource};
+  cch_texture_resource resource = {0};
   int status = cch_array_create(&resource.array, w->context, &world_line);
   if (status != 0)
     return status;

@@ -108,15 +108,9 @@ int tensor_map_of(cch_tensor_map *out, const world *w, int kind) {
   return cch_tensor_map_encode(out, &config);
 }
 
-const cch_array_desc world_line = {
-    .size = sizeof world_line, .width = 16, .format = CCH_FORMAT_FLOAT, .channels = 1, .flags = CCH_ARRAY_SURFACE};
-const cch_array_desc world_plane = {.size = sizeof world_plane,
-                                    .width = 4,
-                                    .height = 4,
-                                    .format = CCH_FORMAT_FLOAT,
-                                    .channels = 1,
-                                    .flags = CCH_ARRAY_SURFACE,
-                                    .levels = 3};
+const cch_array_desc world_line = {.width = 16, .format = CCH_FORMAT_FLOAT, .channels = 1, .flags = CCH_ARRAY_SURFACE};
+const cch_array_desc world_plane = {
+    .width = 4, .height = 4, .format = CCH_FORMAT_FLOAT, .channels = 1, .flags = CCH_ARRAY_SURFACE, .levels = 3};
 
 void world_open(world *w) {
   cch_pool_config config = {

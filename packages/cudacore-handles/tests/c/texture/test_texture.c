@@ -10,7 +10,7 @@ static int create_in(cch_context *context, size_t size, const cch_texture_resour
   cch_texture *texture = NULL;
   cch_texture_resource reads = *resource;
   reads.memory = memory;
-  const cch_texture_desc sampling = {.size = sizeof sampling};
+  const cch_texture_desc sampling = {0};
   int status = cch_texture_create(&texture, context, &reads, &sampling);
   cch_deviceptr_unref(memory); /* the texture keeps the memory */
   CHECK_EQ(cch_live_count(CCH_KIND_DEVICEPTR), status == 0);
@@ -22,12 +22,8 @@ static int create_in(cch_context *context, size_t size, const cch_texture_resour
 static void pitched_memory_has_all_texels(void) {
   cch_context *context;
   OK(cch_context_primary(&context, 0));
-  cch_texture_resource image = {.size = sizeof image,
-                                .width = WIDTH,
-                                .height = HEIGHT,
-                                .pitch = PITCH,
-                                .format = CCH_FORMAT_FLOAT,
-                                .channels = 1};
+  cch_texture_resource image = {
+      .width = WIDTH, .height = HEIGHT, .pitch = PITCH, .format = CCH_FORMAT_FLOAT, .channels = 1};
   OK(create_in(context, WHOLE, &image));
   FAILS(CCH_EINVAL, create_in(context, WHOLE - 1, &image));
   CHECK_HAS(check_error()->message, "beyond the memory");
@@ -43,7 +39,7 @@ static void pitched_memory_has_all_texels(void) {
 static void linear_memory_has_all_texels(void) {
   cch_context *context;
   OK(cch_context_primary(&context, 0));
-  cch_texture_resource line = {.size = sizeof line, .width = WHOLE, .format = CCH_FORMAT_FLOAT, .channels = 1};
+  cch_texture_resource line = {.width = WHOLE, .format = CCH_FORMAT_FLOAT, .channels = 1};
   OK(create_in(context, WHOLE, &line));
   FAILS(CCH_EINVAL, create_in(context, WHOLE - 1, &line));
   cch_context_unref(context);

@@ -101,7 +101,7 @@ static int read_array(const state *st, PyObject *value, PyObject *owner, owners 
   cch_array *box = handle_hold(value);
   if (box == NULL)
     return -1;
-  cch_array_desc desc = {.size = sizeof desc};
+  cch_array_desc desc;
   size_t size = cch_array_size(box);
   int status = cch_array_describe(&desc, box);
   out->array = cch_array_raw(box);
