@@ -11,7 +11,7 @@ import pytest
 import cudacore_handles as ch
 
 
-def check_closing(face: Any, uses: Sequence[Callable[[], object]]) -> None:
+def check_closing(face: Any, uses: Sequence[Callable[[], object]], shown: str = "") -> None:
     """Close an object twice; check its state, and that each use then fails with an error that names the class."""
     name = type(face).__name__
     assert not face.is_closed
@@ -19,7 +19,7 @@ def check_closing(face: Any, uses: Sequence[Callable[[], object]]) -> None:
     face.close()
     assert face.is_closed
     assert face == face  # noqa: PLR0124
-    assert repr(face) == f"<{name} closed>"
+    assert repr(face) == (shown or f"<{name} closed>")
     for use in uses:
         with pytest.raises(ch.ClosedError, match=f"{name} has been closed; make a new one"):
             use()

@@ -67,7 +67,20 @@ def run_python(tmp_path: Path) -> RunPython:
 
 
 @pytest.fixture
-def run_on_sim(run_python: RunPython) -> Callable[..., str]:
+def run_checked(run_python: RunPython) -> Callable[..., str]:
+    """Give a function that runs code in a new interpreter, checks that it succeeds, and returns its stdout."""
+
+    def run(code: str, **env: str) -> str:
+        result = run_python(code, **env)
+        if result.returncode or result.stderr:
+            pytest.fail(f"the child exited with {result.returncode}\n{result.stdout}\n{result.stderr}")
+        return result.stdout
+
+    return run
+
+
+@pytest.fixture
+def run_on_sim(run_checked: Callable[..., str]) -> Callable[..., str]:
     """Give a function that runs code on the simulated driver with two devices, and checks for failures and misuse.
 
     The code can use the module ``cudacore_sim`` under the name ``sim``.
@@ -75,21 +88,15 @@ def run_on_sim(run_python: RunPython) -> Callable[..., str]:
 
     def run(code: str, **env: str) -> str:
         code = f"import cudacore_sim as sim\nsim.load()\n{textwrap.dedent(code)}\nassert not sim.reports()\n"
-        return succeeded(run_python(code, **{"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_DEVICES": "2"} | env))
+        return run_checked(code, **{"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_DEVICES": "2"} | env)
 
     return run
 
 
 @pytest.fixture
-def run_on_driver(on_sim: bool, run_python: RunPython, run_on_sim: Callable[..., str]) -> Callable[..., str]:
+def run_on_driver(on_sim: bool, run_checked: Callable[..., str], run_on_sim: Callable[..., str]) -> Callable[..., str]:
     """Give a function that runs code on this process's driver, checks that it succeeds, and returns its stdout."""
-    return run_on_sim if on_sim else lambda code, **env: succeeded(run_python(code, **env))
-
-
-def succeeded(result: subprocess.CompletedProcess[str]) -> str:
-    if result.returncode or result.stderr:
-        pytest.fail(f"the child exited with {result.returncode}\n{result.stdout}\n{result.stderr}")
-    return result.stdout
+    return run_on_sim if on_sim else run_checked
 
 
 # ---- devices, streams, memory

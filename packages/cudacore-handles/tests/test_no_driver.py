@@ -8,18 +8,13 @@ from pathlib import Path
 
 import pytest
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+Run = Callable[..., str]
+SIM = {"CUDACORE_DRIVER": "sim"}
 
 
-def ok(result: subprocess.CompletedProcess[str]) -> str:
-    assert (result.returncode, result.stderr) == (0, ""), result.stderr
-    return result.stdout
-
-
-def test_import_is_light(run_python: Run) -> None:
+def test_import_is_light(run_checked: Run) -> None:
     """Importing the package would load the driver, or modules that only a program with a GPU needs."""
-    ok(
-        run_python("""
+    run_checked("""
         import sys
         before = set(sys.modules)
         import cudacore_handles
@@ -29,14 +24,12 @@ def test_import_is_light(run_python: Run) -> None:
         assert not loaded & heavy, loaded & heavy
         assert "libcuda" not in open("/proc/self/maps").read().replace("libcudacore", "")
         """)
-    )
 
 
-def test_what_needs_no_driver(run_python: Run) -> None:
+def test_what_needs_no_driver(run_checked: Run) -> None:
     """Without a GPU, options, configurations and code could not be created and pickled."""
-    ok(
-        run_python(
-            """
+    run_checked(
+        """
         import pickle
         import cudacore_handles as ch
 
@@ -51,8 +44,7 @@ def test_what_needs_no_driver(run_python: Run) -> None:
         repr(ch.LEGACY_DEFAULT_STREAM), repr(code), repr(config)
         ch.LegacyPinnedMemoryResource()
         """,
-            CUDACORE_DRIVER="/nowhere/libcuda.so.1",
-        )
+        CUDACORE_DRIVER="/nowhere/libcuda.so.1",
     )
 
 
@@ -88,11 +80,11 @@ print(message)
 """
 
 
-def test_no_driver_at_all(run_python: Run) -> None:
+def test_no_driver_at_all(run_python: Callable[..., subprocess.CompletedProcess[str]], run_checked: Run) -> None:
     """On a machine without a driver, the error would not say what is missing."""
     if run_python("import ctypes; ctypes.CDLL('libcuda.so.1')").returncode == 0:
         pytest.skip("this machine has a driver")
-    message = ok(run_python(USES))
+    message = run_checked(USES)
     assert message.startswith("dlopen: CCH_ENODRIVER (-3): libcuda.so.1: cannot open shared object file")
 
 
@@ -105,7 +97,7 @@ def test_no_driver_at_all(run_python: Run) -> None:
         ("another library", "is not a CUDA driver of version 12.0 or newer"),
     ],
 )
-def test_a_driver_that_is_none(run_python: Run, tmp_path: Path, what: str, meaning: str) -> None:
+def test_a_driver_that_is_none(run_checked: Run, tmp_path: Path, what: str, meaning: str) -> None:
     """A wrong CUDACORE_DRIVER would not be named in the error."""
     path = tmp_path / "libcuda.so.1"
     if what == "text":
@@ -116,17 +108,16 @@ def test_a_driver_that_is_none(run_python: Run, tmp_path: Path, what: str, meani
         name = ctypes.util.find_library("m")
         assert name
         path = Path(name)
-    message = ok(run_python(USES, CUDACORE_DRIVER=str(path)))
+    message = run_checked(USES, CUDACORE_DRIVER=str(path))
     assert str(path) in message
     assert any(part in message for part in meaning.split("|")), message
 
 
 @pytest.mark.parametrize("name", ["", "gpu", "GPU"])
-def test_the_driver_of_gpus_by_name(run_python: Run, name: str) -> None:
+def test_the_driver_of_gpus_by_name(run_checked: Run, name: str) -> None:
     """An empty CUDACORE_DRIVER, or the value of pytest's ``--cuda-driver=gpu``, would be used as a path."""
-    ok(
-        run_python(
-            """
+    run_checked(
+        """
         import cudacore_handles as ch
 
         try:
@@ -134,16 +125,14 @@ def test_the_driver_of_gpus_by_name(run_python: Run, name: str) -> None:
         except ch.CUDAError as error:
             assert error.meaning.startswith("libcuda.so.1"), error
         """,
-            CUDACORE_DRIVER=name,
-        )
+        CUDACORE_DRIVER=name,
     )
 
 
-def test_no_device(run_python: Run) -> None:
+def test_no_device(run_checked: Run) -> None:
     """On a machine with a driver but no GPU, the error would not say so, or the next call would not try again."""
-    ok(
-        run_python(
-            """
+    run_checked(
+        """
         import cudacore_sim as sim
         import cudacore_handles as ch
 
@@ -158,8 +147,7 @@ def test_no_device(run_python: Run) -> None:
             raise AssertionError
         assert ch.Device().device_id == 0
         """,
-            CUDACORE_DRIVER="sim",
-        )
+        **SIM,
     )
 
 
@@ -172,12 +160,11 @@ def test_no_device(run_python: Run) -> None:
         ("cuEventElapsedTime", "event - event", "event.sync()"),
     ],
 )
-def test_a_driver_that_is_too_old(run_python: Run, hidden: str, use: str, works: str) -> None:
+def test_a_driver_that_is_too_old(run_checked: Run, hidden: str, use: str, works: str) -> None:
     """A function that the driver lacks would disable other functions, or crash when it is called."""
     code = "None" if hidden == "cuLibraryLoadData" else "ch.ObjectCode.from_ptx(PTX)"
-    ok(
-        run_python(
-            f"""
+    run_checked(
+        f"""
         import cudacore_sim as sim
         import cudacore_handles as ch
         from kernel_sources import PTX
@@ -199,18 +186,16 @@ def test_a_driver_that_is_too_old(run_python: Run, hidden: str, use: str, works:
                 raise AssertionError
         {works}
         """,
-            CUDACORE_DRIVER="sim",
-            CUDACORE_SIM_DRIVER_VERSION="12.0",
-        )
+        **SIM,
+        CUDACORE_SIM_DRIVER_VERSION="12.0",
     )
 
 
 @pytest.mark.parametrize("name", ["sim", "SIM", "Sim"])
-def test_the_simulated_driver_by_name(run_python: Run, name: str) -> None:
+def test_the_simulated_driver_by_name(run_checked: Run, name: str) -> None:
     """``CUDACORE_DRIVER=sim`` would not find the installed simulator, or cuda.bindings would use another driver."""
-    out = ok(
-        run_python(
-            """
+    out = run_checked(
+        """
         import cudacore_handles as ch
         from cuda.bindings import driver
 
@@ -221,20 +206,18 @@ def test_the_simulated_driver_by_name(run_python: Run, name: str) -> None:
         import cudacore_sim
         print(cudacore_sim.is_loaded(), cudacore_sim.live()["stream"])
         """,
-            CUDACORE_DRIVER=name,
-        )
+        CUDACORE_DRIVER=name,
     )
     assert out == "True 1\n"
 
 
-def test_a_driver_of_another_package(run_python: Run, tmp_path: Path) -> None:
+def test_a_driver_of_another_package(run_checked: Run, tmp_path: Path) -> None:
     """CUDACORE_DRIVER could name no driver but the simulated one, or NVML beside the driver would not be found."""
     (tmp_path / "cudacore_mine.py").write_text(
         "import cudacore_sim\ndef get_library():\n    print('asked')\n    return cudacore_sim.get_library()\n"
     )
-    out = ok(
-        run_python(
-            """
+    out = run_checked(
+        """
         import os
         import cudacore_handles as ch
         from cudacore_handles._sdk import selected_driver
@@ -243,17 +226,15 @@ def test_a_driver_of_another_package(run_python: Run, tmp_path: Path) -> None:
         import cudacore_sim
         print(cudacore_sim.is_loaded(), selected_driver() == os.environ["CUDACORE_MINE_LIBRARY"])
         """,
-            CUDACORE_DRIVER="Mine",
-        )
+        CUDACORE_DRIVER="Mine",
     )
     assert out == "asked\nTrue True\n"
 
 
-def test_the_simulated_driver_after_the_import(run_python: Run) -> None:
+def test_the_simulated_driver_after_the_import(run_checked: Run) -> None:
     """In a notebook, CUDACORE_DRIVER=sim would have no effect, or none after a call that found no driver."""
-    out = ok(
-        run_python(
-            """
+    out = run_checked(
+        """
         import os, threading
         import cudacore_handles as ch
 
@@ -271,20 +252,18 @@ def test_the_simulated_driver_after_the_import(run_python: Run) -> None:
         ch.Device().set_current()
         print(ch.Device())
         """,
-            CUDACORE_DRIVER="/nowhere/libcuda.so.1",
-            CUDACORE_SIM_LIBRARY="",
-        )
+        CUDACORE_DRIVER="/nowhere/libcuda.so.1",
+        CUDACORE_SIM_LIBRARY="",
     )
     assert "CUDACORE_DRIVER is simulator, and there is no driver of this name: install cudacore-simulator" in out
     assert "CUDACORE_DRIVER can also be gpu, or the path of a driver" in out
     assert "<Device 0 (" in out
 
 
-def test_another_driver_after_the_first(run_python: Run) -> None:
+def test_another_driver_after_the_first(run_checked: Run) -> None:
     """CUDACORE_DRIVER would be ignored in silence once a driver is loaded."""
-    ok(
-        run_python(
-            """
+    run_checked(
+        """
         import os, warnings
         import cudacore_sim as sim
         import cudacore_handles as ch
@@ -305,16 +284,14 @@ def test_another_driver_after_the_first(run_python: Run) -> None:
             else:
                 raise AssertionError(other)
         """,
-            CUDACORE_DRIVER="sim",
-        )
+        **SIM,
     )
 
 
-def test_the_simulated_driver_where_there_is_none(run_python: Run) -> None:
+def test_the_simulated_driver_where_there_is_none(run_checked: Run) -> None:
     """The error for ``CUDACORE_DRIVER=sim`` without the simulator would not name the package."""
-    out = ok(
-        run_python(
-            """
+    out = run_checked(
+        """
         import importlib.util
         importlib.util.find_spec = lambda name: None
         import cudacore_handles as ch
@@ -324,9 +301,8 @@ def test_the_simulated_driver_where_there_is_none(run_python: Run) -> None:
         except ch.CUDAError as error:
             print(error)
         """,
-            CUDACORE_DRIVER="sim",
-            CUDACORE_SIM_LIBRARY="",
-        )
+        **SIM,
+        CUDACORE_SIM_LIBRARY="",
     )
     assert out.startswith("dlopen: CCH_ENODRIVER (-3): CUDACORE_DRIVER is sim, and there is no driver of this name")
     assert "install cudacore-sim, or have CUDACORE_SIM_LIBRARY name its library" in out

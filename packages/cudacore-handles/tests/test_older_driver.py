@@ -12,7 +12,7 @@ import pytest
 from kernel_sources import entry, fat_binary
 
 import cudacore_handles as ch
-from cudacore_handles._code.fat_binary import images
+from cudacore_handles._code.fat_binary import entries
 from cudacore_handles._code.param_kinds import ParamKind
 from cudacore_handles._code.parameters import by_values, places_in
 
@@ -217,15 +217,20 @@ assert arrived() == (1.5, 7, 3, 2.25)
 def test_places_in_ptx() -> None:
     """Parameters would get other offsets than the driver's."""
     assert places_in(PTX.encode(), "ptx", 90) == PLACES
+    arrays = (
+        b".entry k(.param .u8 a, .param .align 4 .f32 g[4][2], .param .u64 .ptr .global .align 1 p, .param .b16 h[3])"
+    )
+    assert places_in(arrays, "ptx", 90) == {"k": ((0, 1), (4, 32), (40, 8), (48, 6))}
 
 
 def test_images_of_a_fat_binary() -> None:
     """Damaged fat binaries would be read beyond their end, or valid data before the damage would be lost."""
     good = fat_binary(entry(2, 80, b"\x7fELF...."), entry(1, 75, b".version 7.0"))
-    assert [image[:3] for image in images(good)] == [("cubin", 80, b"\x7fELF...."), ("ptx", 75, b".version 7.0")]
+    found = [(image.code_type, image.arch, image.unpack()) for image in entries(good)]
+    assert found == [("cubin", 80, b"\x7fELF...."), ("ptx", 75, b".version 7.0")]
     for end in range(len(good)):
-        assert list(images(good[:end])) == list(images(good))[: len(list(images(good[:end])))]
-    assert list(images(b"")) == list(images(b"no fat binary at all, but long enough")) == []
+        assert list(entries(good[:end])) == list(entries(good))[: len(list(entries(good[:end])))]
+    assert list(entries(b"")) == list(entries(b"no fat binary at all, but long enough")) == []
 
 
 @pytest.mark.parametrize(
@@ -234,7 +239,7 @@ def test_images_of_a_fat_binary() -> None:
 def test_damaged_lz4(packed: bytes) -> None:
     """Damaged code would be accepted, or code with matches would be refused as damaged."""
     good, damaged = (entry(1, 75, code, flags=0x2000, size=17) for code in (b"\x14a\x01\x00\x80bcdefghi", packed))
-    assert [image.code for image in images(fat_binary(damaged, good))] == [b"a" * 9 + b"bcdefghi"]
+    assert [image.unpack() for image in entries(fat_binary(damaged, good))] == [None, b"a" * 9 + b"bcdefghi"]
 
 
 def test_sizes_of_values(device: ch.Device) -> None:

@@ -46,7 +46,50 @@ class Memory(ch.MemoryResource):
 class Loud(ch.MemoryResource):
     def deallocate(self, ptr, size, *, stream):
         os.write(1, b"freed %d. " % ptr)
+
+
+def in_child(function, leave=sys.exit):
+    "Call a function in a forked child, which then ends as a program does."
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        function()
+        leave(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, status
+
+
+def forked():
+    "In a child, try operations with the objects of its parent, and release these."
+    device, stream, buffer, pinned, view, kernel, prepared, event = alive[:8]
+    uses = [
+        device.sync, device.create_stream, device.create_event, device.set_current, lambda: ch.Device(), stream.sync,
+        stream.record, event.sync, lambda: event.is_done, lambda: buffer.fill(1, stream=stream), prepared,
+        lambda: device.allocate(64, stream=stream), lambda: ch.launch(stream, one_block, kernel, buffer, 1),
+        lambda: buffer.copy_to(pinned, stream=stream), lambda: stream.wait(event), ch.Device.get_all_devices,
+        lambda: ch.ObjectCode.from_ptx(PTX).get_kernel("add"), lambda: ch.LegacyPinnedMemoryResource().allocate(64),
+    ]
+    for i, use in enumerate(uses):
+        try:
+            use()
+        except ch.CUDAError as error:
+            assert error.code_name == "CCH_EFORKED", (i, error)
+            assert "multiprocessing's 'spawn' method" in str(error), (i, error)
+        else:
+            raise AssertionError(f"use {i} went through")
+    for thing in alive[1:]:
+        if hasattr(thing, "close"):
+            thing.close()
+    alive.clear()
+    gc.collect()
 """
+
+
+@pytest.fixture
+def run(run_on_driver: Callable[..., str]) -> Callable[..., str]:
+    """Give a function that runs code after the beginning in a new process."""
+    return lambda code, **env: run_on_driver(BEGIN + code, **env)
+
 
 # Ways to keep objects alive until the interpreter ends.
 AT_EXIT = {
@@ -110,16 +153,14 @@ next(generator)
 
 
 @pytest.mark.parametrize("where", AT_EXIT)
-def test_exit_with_live_objects(run_on_driver: Callable[..., str], where: str) -> None:
+def test_exit_with_live_objects(run: Callable[..., str], where: str) -> None:
     """A program would crash at exit, hang, fail, or print something unexpected."""
-    run_on_driver(BEGIN + AT_EXIT[where], MALLOC_PERTURB_="170")  # freed memory is overwritten
+    run(AT_EXIT[where], MALLOC_PERTURB_="170")  # freed memory is overwritten
 
 
-def test_owners_are_left_alone_at_the_end(run_on_driver: Callable[..., str]) -> None:
+def test_owners_are_left_alone_at_the_end(run: Callable[..., str]) -> None:
     """A clean-up function in Python would be called while the interpreter shuts down."""
-    out = run_on_driver(
-        BEGIN
-        + """
+    out = run("""
 import builtins
 
 class Keeper:
@@ -131,50 +172,11 @@ builtins.alive = alive.pop()
 sys.modules["somewhere"] = alive.pop()
 Keeper.alive = alive.pop()
 Keeper.me = Keeper()
-"""
-    )
+""")
     assert out == "freed 1. "
 
 
 # ---- fork
-
-IN_CHILD = """
-def in_child(function, leave=sys.exit):
-    "Call a function in a forked child, which then ends as a program does."
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        function()
-        leave(0)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0, status
-"""
-
-# Operations that a child tries with the objects of its parent.
-FORKED_USES = """
-def forked():
-    device, stream, buffer, pinned, view, kernel, prepared, event = alive[:8]
-    uses = [
-        device.sync, device.create_stream, device.create_event, device.set_current, lambda: ch.Device(), stream.sync,
-        stream.record, event.sync, lambda: event.is_done, lambda: buffer.fill(1, stream=stream), prepared,
-        lambda: device.allocate(64, stream=stream), lambda: ch.launch(stream, one_block, kernel, buffer, 1),
-        lambda: buffer.copy_to(pinned, stream=stream), lambda: stream.wait(event), ch.Device.get_all_devices,
-        lambda: ch.ObjectCode.from_ptx(PTX).get_kernel("add"), lambda: ch.LegacyPinnedMemoryResource().allocate(64),
-    ]
-    for i, use in enumerate(uses):
-        try:
-            use()
-        except ch.CUDAError as error:
-            assert error.code_name == "CCH_EFORKED", (i, error)
-            assert "multiprocessing's 'spawn' method" in str(error), (i, error)
-        else:
-            raise AssertionError(f"use {i} went through")
-    for thing in alive[1:]:
-        if hasattr(thing, "close"):
-            thing.close()
-    alive.clear()
-    gc.collect()
-"""
 
 
 def test_a_garbage_collection_in_the_middle(run_on_sim: Callable[..., str]) -> None:
@@ -230,8 +232,7 @@ for use in uses:
 
 def test_fork_after_another_library_has_used_cuda(run_on_driver: Callable[..., str]) -> None:
     """A child of a process in which NVRTC has initialised CUDA would only say that CUDA is not initialised."""
-    out = run_on_driver(
-        """
+    out = run_on_driver("""
 import ctypes, os
 import cudacore_handles as ch
 assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
@@ -245,20 +246,15 @@ if child == 0:
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 ch.Device()
-"""
-    )
+""")
     lines = out.splitlines()
     assert [line.split()[0] for line in lines] == ["CCH_EFORKED"] * 2
     assert all("before this process was forked" in line and "spawn" in line for line in lines)
 
 
-def test_use_after_fork(run_on_driver: Callable[..., str]) -> None:
+def test_use_after_fork(run: Callable[..., str]) -> None:
     """A forked child that uses CUDA would crash or hang, or free objects of its parent."""
-    run_on_driver(
-        BEGIN
-        + IN_CHILD
-        + FORKED_USES
-        + """
+    run("""
 alive = use_everything()
 before = ch.live_counts()
 in_child(forked)
@@ -271,14 +267,12 @@ prepared()
 buffer.copy_to(pinned, stream=stream)
 stream.sync()
 assert ch.live_counts() == before
-"""
-    )
+""")
 
 
 def test_fork_on_a_thread(run_on_driver: Callable[..., str]) -> None:
     """In the child of another thread's fork, which is its main thread, Ctrl+C would be delayed by waits."""
-    run_on_driver(
-        """
+    run_on_driver("""
 import os, threading
 from cudacore_handles._native import call_interruptibly
 
@@ -298,30 +292,21 @@ thread = threading.Thread(target=fork)
 thread.start()
 thread.join()
 assert results == [0], results
-"""
-    )
+""")
 
 
-def test_fork_before_the_first_use(run_on_driver: Callable[..., str]) -> None:
+def test_fork_before_the_first_use(run: Callable[..., str]) -> None:
     """A child that was forked before its parent used CUDA could not use CUDA."""
-    run_on_driver(
-        BEGIN
-        + IN_CHILD
-        + """
+    run("""
 in_child(use_everything)
 in_child(use_everything)
 use_everything()
-"""
-    )
+""")
 
 
-def test_fork_while_threads_work(run_on_driver: Callable[..., str]) -> None:
+def test_fork_while_threads_work(run: Callable[..., str]) -> None:
     """A forked child would wait forever for a lock that a thread of its parent held."""
-    run_on_driver(
-        BEGIN
-        + IN_CHILD
-        + FORKED_USES
-        + """
+    run("""
 done = threading.Event()
 
 def work():
@@ -337,18 +322,15 @@ for _ in range(10):
 done.set()
 for thread in threads:
     thread.join()
-"""
-    )
+""")
 
 
 # ---- spawn
 
 
-def test_spawned_worker_processes(run_on_driver: Callable[..., str]) -> None:
+def test_spawned_worker_processes(run: Callable[..., str]) -> None:
     """A worker process could not use CUDA, or could not use the code and the device that were sent to it."""
-    run_on_driver(
-        BEGIN
-        + """
+    run("""
 import multiprocessing
 
 def work(device, code, config, amount):
@@ -370,8 +352,7 @@ if __name__ == "__main__":
         assert device is alive[0]
         assert (twin.code, twin.name, twin.symbol_mapping) == (code.code, code.name, code.symbol_mapping)
         assert (config, was) == (one_block, amount)
-"""
-    )
+""")
 
 
 # ---- several interpreters, and the order of shutdown
@@ -432,11 +413,10 @@ event = stream.record()
 
 
 @needs_interpreters
-def test_an_interpreter_that_ends_loses_nothing(run_on_driver: Callable[..., str]) -> None:
+def test_an_interpreter_that_ends_loses_nothing(run: Callable[..., str]) -> None:
     """Memory of a second interpreter would leak, or the interpreter's end would count as the end of the process."""
-    out = run_on_driver(
-        BEGIN
-        + INTERPRETERS
+    out = run(
+        INTERPRETERS
         + f"""
 freed = []
 class Mine(ch.MemoryResource):
@@ -461,11 +441,10 @@ assert ch.live_counts() == before, (before, ch.live_counts())
 
 
 @needs_interpreters
-def test_boxes_that_outlive_their_interpreter(run_on_driver: Callable[..., str]) -> None:
+def test_boxes_that_outlive_their_interpreter(run: Callable[..., str]) -> None:
     """Releasing an object after an interpreter has ended would call into freed memory."""
-    run_on_driver(
-        BEGIN
-        + INTERPRETERS
+    run(
+        INTERPRETERS
         + """
 from cudacore_handles._cffi import ffi, lib
 reading, writing = os.pipe()
@@ -489,8 +468,7 @@ assert ch.live_counts()["deviceptr"] == 0, ch.live_counts()
 
 def test_functions_at_exit_that_are_older_than_the_import(run_on_driver: Callable[..., str]) -> None:
     """Objects that an atexit function releases would leak if the function was registered before the import."""
-    out = run_on_driver(
-        """
+    out = run_on_driver("""
 import atexit, os
 
 def at_exit():
@@ -512,16 +490,13 @@ device = ch.Device()
 device.set_current()
 stream = device.create_stream()
 buffers = [ch.Buffer.from_handle(ptr, 8, mr=Loud(), stream=stream) for ptr in (1, 2)]
-"""
-    )
+""")
     assert out == "freed 1. freed 2. done. "
 
 
-def test_owners_in_a_forked_child_are_the_parents(run_on_driver: Callable[..., str]) -> None:
+def test_owners_in_a_forked_child_are_the_parents(run: Callable[..., str]) -> None:
     """A child would free its parent's memory, or report an error because it cannot."""
-    out = run_on_driver(
-        BEGIN
-        + """
+    out = run("""
 class Synchronizing(Loud):
     def deallocate(self, ptr, size, *, stream):
         ch.Device().sync()
@@ -536,6 +511,5 @@ if (child := os.fork()) == 0:
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
 buffer.close()
-"""
-    )
+""")
     assert out == "freed 5. "

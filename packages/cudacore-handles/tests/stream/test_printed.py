@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+Output = Callable[..., list[str]]
 
 # A kernel that prints a number, and the beginning of all programs.
 PROGRAM = '''
@@ -61,19 +61,14 @@ sys.stdout = shown = io.StringIO()
 '''  # fmt: skip
 
 
-def output_of(program: str, *, on_sim: bool, notebook: bool = False) -> list[str]:
-    """Return the lines that a program writes to file descriptor 1."""
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM + NOTEBOOK * notebook + textwrap.dedent(program)],
-        env=os.environ | ({"CUDACORE_DRIVER": "sim"} if on_sim else {}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stderr == ""
-    return ran.stdout.splitlines()
+@pytest.fixture
+def output_of(run_on_driver: Callable[..., str]) -> Callable[..., list[str]]:
+    """Give a function that returns the lines that a program writes to file descriptor 1."""
+
+    def lines(program: str, *, notebook: bool = False) -> list[str]:
+        return run_on_driver(PROGRAM + NOTEBOOK * notebook + textwrap.dedent(program)).splitlines()
+
+    return lines
 
 
 @pytest.mark.parametrize(
@@ -88,17 +83,17 @@ def output_of(program: str, *, on_sim: bool, notebook: bool = False) -> list[str
         "import numpy as np; buffer = device.allocate(8, stream=stream); buffer.copy_to(np.zeros(1), stream=stream)",
     ],
 )
-def test_waits(wait: str, on_sim: bool) -> None:
+def test_waits(wait: str, output_of: Output) -> None:
     """A wait would end with a query, and kernels would seem to print nothing before the next launch."""
     program = f"""
     print_number(1)
     {wait}
     write("after")
     """
-    assert output_of(program, on_sim=on_sim) == ["print 1", "after"]
+    assert output_of(program) == ["print 1", "after"]
 
 
-def test_notebook(on_sim: bool) -> None:
+def test_notebook(output_of: Output) -> None:
     """In a notebook, the output would not be in the cell, or what other code writes to the descriptor would be."""
     program = """
     write("before")
@@ -115,10 +110,10 @@ def test_notebook(on_sim: bool) -> None:
     assert shown.getvalue().endswith("print 5\\n")
     write("after")
     """
-    assert output_of(program, on_sim=on_sim, notebook=True) == ["before", *["between"] * 3, "after"]
+    assert output_of(program, notebook=True) == ["before", *["between"] * 3, "after"]
 
 
-def test_choice(on_sim: bool) -> None:
+def test_choice(output_of: Output) -> None:
     """A program could not choose, or the choice would have no effect."""
     program = """
     import io
@@ -141,11 +136,11 @@ def test_choice(on_sim: bool) -> None:
     except TypeError as error:
         write(str(error))
     """
-    assert output_of(program, on_sim=on_sim) == ["print 4", "enabled must be True or False, not 'yes', of type str"]
+    assert output_of(program) == ["print 4", "enabled must be True or False, not 'yes', of type str"]
 
 
 @pytest.mark.parametrize("there", ["sys.__stdout__", "None"])
-def test_no_notebook(there: str, on_sim: bool) -> None:
+def test_no_notebook(there: str, output_of: Output) -> None:
     """IPython in a terminal, whose standard output is the descriptor, would collect output for nothing."""
     program = f"""
     sys.stdout = {there}
@@ -154,10 +149,10 @@ def test_no_notebook(there: str, on_sim: bool) -> None:
     stream.sync()
     write("after")
     """
-    assert output_of(program, on_sim=on_sim, notebook=True) == ["print 1", "after"]
+    assert output_of(program, notebook=True) == ["print 1", "after"]
 
 
-def test_at_exit(on_sim: bool) -> None:
+def test_at_exit(output_of: Output) -> None:
     """Output that was collected, but not shown yet, would be lost at the end of the program."""
     program = """
     ch.set_printf_to_stdout(True)
@@ -166,10 +161,10 @@ def test_at_exit(on_sim: bool) -> None:
     print_number(2)
     """
     # The driver may write the second line, too: a call that frees memory at exit makes it do so.
-    assert output_of(program, on_sim=on_sim)[:1] == ["print 1"]
+    assert output_of(program)[:1] == ["print 1"]
 
 
-def test_output_that_cannot_be_written(on_sim: bool) -> None:
+def test_output_that_cannot_be_written(output_of: Output) -> None:
     """A wait that is done would fail, because sys.stdout is closed."""
     program = """
     import io
@@ -181,10 +176,10 @@ def test_output_that_cannot_be_written(on_sim: bool) -> None:
     stream.sync()
     sys.stdout = sys.__stdout__
     """
-    assert output_of(program, on_sim=on_sim) == ["ValueError"]
+    assert output_of(program) == ["ValueError"]
 
 
-def test_threads(on_sim: bool) -> None:
+def test_threads(output_of: Output) -> None:
     """Threads that print, wait and fork at the same time would lose output, or leave the descriptor replaced."""
     program = """
     import io
@@ -210,10 +205,10 @@ def test_threads(on_sim: bool) -> None:
     expected = {f"print {100 * i + j}" for i in range(1, 4) for j in range(20)}
     assert set(shown.getvalue().split("\\n")) - {"child", ""} == expected
     """
-    assert sorted(output_of(program, on_sim=on_sim)) == ["after", *["child"] * 5]
+    assert sorted(output_of(program)) == ["after", *["child"] * 5]
 
 
-def test_signals(on_sim: bool) -> None:
+def test_signals(output_of: Output) -> None:
     """Ctrl-C would be lost at the end of a wait."""
     program = """
     import signal
@@ -229,7 +224,7 @@ def test_signals(on_sim: bool) -> None:
             arrived += 1
     write(str(arrived))
     """
-    assert output_of(program, on_sim=on_sim) == ["20"]
+    assert output_of(program) == ["20"]
 
 
 @pytest.mark.parametrize("moment", ["the call", "the output"])
@@ -265,7 +260,7 @@ def test_signals_in_a_wait_that_fails(moment: str, run_on_sim: Any) -> None:
     run_on_sim(f"moment = {moment!r}\n{PROGRAM}\n{textwrap.dedent(program)}")
 
 
-def test_closed_descriptor(on_sim: bool) -> None:
+def test_closed_descriptor(output_of: Output) -> None:
     """A file that is opened as the closed file descriptor 1 would be taken for what was collected, and truncated."""
     program = """
     import io, tempfile
@@ -284,10 +279,10 @@ def test_closed_descriptor(on_sim: bool) -> None:
         os.dup2(kept, 1)
     write(f"{content!r} {sys.stdout.getvalue()!r}")
     """
-    assert output_of(program, on_sim=on_sim) == [r"b'precious' 'print 1\n'"]
+    assert output_of(program) == [r"b'precious' 'print 1\n'"]
 
 
-def test_descriptor_that_is_closed_later(on_sim: bool) -> None:
+def test_descriptor_that_is_closed_later(output_of: Output) -> None:
     """A program that closes its standard output would see no output in its notebook."""
     program = """
     import io
@@ -306,10 +301,10 @@ def test_descriptor_that_is_closed_later(on_sim: bool) -> None:
     stream.sync()
     write(f"{is_closed} {sys.stdout.getvalue()!r}")
     """
-    assert output_of(program, on_sim=on_sim) == [r"[Errno 9] Bad file descriptor 'print 1\nprint 2\n'"]
+    assert output_of(program) == [r"[Errno 9] Bad file descriptor 'print 1\nprint 2\n'"]
 
 
-def test_fork(on_sim: bool) -> None:
+def test_fork(output_of: Output) -> None:
     """A child would take the output that its parent has yet to write."""
     program = """
     import io, warnings
@@ -327,4 +322,4 @@ def test_fork(on_sim: bool) -> None:
     stream.sync()
     write(repr(sys.stdout.getvalue()))
     """
-    assert output_of(program, on_sim=on_sim) == [r"'print 1\nprint 2\n'"]
+    assert output_of(program) == [r"'print 1\nprint 2\n'"]

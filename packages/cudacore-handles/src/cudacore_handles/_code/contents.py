@@ -12,7 +12,7 @@ from cudacore_handles._code.demangle import demangle
 from cudacore_handles._code.info import CodeContents, GlobalInfo, KernelInfo
 from cudacore_handles._code.kernel import ParamInfo
 from cudacore_handles._code.param_kinds import parameters_of
-from cudacore_handles._code.ptx_signatures import outside_of_braces, ptx_signatures
+from cudacore_handles._code.ptx_signatures import outside_of_braces, ptx_kernels, signature_of
 
 
 def read_contents(code: bytes, code_type: str, signatures: Mapping[str, str]) -> CodeContents:
@@ -52,8 +52,6 @@ def read_contents(code: bytes, code_type: str, signatures: Mapping[str, str]) ->
 
 
 _TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
-_ENTRY_PARAMETERS = re.compile(r"\.entry\s+([\w$%]+)\s*\(([^)]*)\)")
-_ALIGN = re.compile(r"\.align\s+(\d+)\s+\.b8\b")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VARIABLE = re.compile(
     r"^\s*(?:\.(?:visible|weak|extern|common)\s+)?\.(?P<space>global|const)\s+(?:\.attribute\([^)]*\)\s*)?"
@@ -66,17 +64,13 @@ _VARIABLE = re.compile(
 def _read_ptx(ptx: str, signatures: Mapping[str, str]) -> CodeContents:
     text = _COMMENT.sub(" ", ptx)
     target = _TARGET.search(text)
-    listed = {match[1]: match[2] for match in _ENTRY_PARAMETERS.finditer(text)}
     kernels = []
-    for symbol, signature in ptx_signatures(ptx).items():
-        sizes = [int(word[1:]) for word in signature.split()]
-        known = parameters_of(symbol, signatures.get(symbol, signature), sizes)
-        declared = listed.get(symbol, "").split(",") if sizes else []
+    for symbol, declared in ptx_kernels(ptx).items():
+        signature = signatures.get(symbol, signature_of(declared))
+        known = parameters_of(symbol, signature, [parameter.size for parameter in declared])
         parameters, offset = [], 0
-        for (kind, size, pointee), parameter in zip(known, declared, strict=False):
-            align = _ALIGN.search(parameter)
-            alignment = max(1, int(align[1]) if align else size)  # 0 is not valid, but damaged code can have it
-            offset = (offset + alignment - 1) // alignment * alignment
+        for (kind, size, pointee), parameter in zip(known, declared, strict=True):
+            offset = -(-offset // parameter.alignment) * parameter.alignment
             parameters.append(ParamInfo(offset, size, kind, pointee))
             offset += size
         kernels.append(KernelInfo(symbol, demangle(symbol), tuple(parameters)))

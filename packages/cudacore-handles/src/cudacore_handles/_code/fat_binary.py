@@ -18,15 +18,6 @@ _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _LARGEST = 2**31
 
 
-class Image(NamedTuple):
-    """One image of a fat binary."""
-
-    code_type: str  # "cubin", "ptx" or "ltoir"
-    arch: int  # such as 90
-    code: bytes
-    variant: str = ""  # "a": code for this architecture only; "f": code for its family
-
-
 class Entry(NamedTuple):
     """An image as stored in a fat binary, compressed or not."""
 
@@ -45,16 +36,8 @@ class Entry(NamedTuple):
         return code.rstrip(b"\0") if code is not None and self.code_type == "ptx" else code
 
 
-def images(fatbin: bytes) -> Iterator[Image]:
-    """Read the images that can be decompressed. Stop at damaged data."""
-    for entry in entries(fatbin):
-        code = entry.unpack() if entry.code_type != "other" else None
-        if code is not None:
-            yield Image(entry.code_type, entry.arch, code, entry.variant)
-
-
 def entries(fatbin: bytes) -> Iterator[Entry]:
-    """List the images without decompressing them."""
+    """List the images without decompressing them. Stop at damaged data."""
     if len(fatbin) < 16:
         return
     magic, _, header_size, size = struct.unpack_from("<IHHQ", fatbin)

@@ -7,6 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
@@ -336,14 +337,14 @@ class ObjectCode(Made):
         """
         error = last_error(status)
         if status == results.NOT_FOUND:
-            error.hint = self._what_there_is(name)
+            error.hint = self._missing_kernel(name)
         else:
             from cudacore_handles._code.not_loaded import explain
 
             explain(error, status, self._read)
         return error
 
-    def _what_there_is(self, name: str) -> str:
+    def _missing_kernel(self, name: str) -> str:
         """Return the text of the error about a missing kernel, with a list of the kernels that the code has."""
         try:
             symbols = [kernel.symbol for kernel in self._contents().kernels]
@@ -366,16 +367,11 @@ class ObjectCode(Made):
     def _no_global(self, status: int, name: str) -> CUDAError:
         error = driver_error("cuLibraryGetGlobal", status)
         if status == results.NOT_FOUND:
-            error.hint = self._which_globals(name)
+            error.hint = f"The code has no variable {name!r}"
+            with suppress(UnsupportedCodeError, ValueError):
+                symbols = [variable.symbol for variable in self._contents().globals]
+                error.hint += f"; {self._listing(name, symbols, 'variables')}"
         return error
-
-    def _which_globals(self, name: str) -> str:
-        """Return the text of the error about a missing variable, with a list of the variables that the code has."""
-        try:
-            symbols = [variable.symbol for variable in self._contents().globals]
-        except (UnsupportedCodeError, ValueError):
-            return f"The code has no variable {name!r}"
-        return f"The code has no variable {name!r}; {self._listing(name, symbols, 'variables')}"
 
     def _listing(self, name: str, symbols: list[str], what: str) -> str:
         from difflib import get_close_matches

@@ -13,7 +13,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.errors import check
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.contents import read_contents
-from cudacore_handles._code.fat_binary import images
+from cudacore_handles._code.fat_binary import entries
 from cudacore_handles._code.param_kinds import ParamKind
 
 Places = tuple[tuple[int, int], ...]  # the offset and the size of each parameter
@@ -56,12 +56,14 @@ def _images(code: bytes, code_type: str, arch: int) -> Iterator[tuple[str, bytes
     # The image that the driver would load comes first: of the cubins for this generation, the newest that the device
     # can run; otherwise PTX.
     found = sorted(
-        images(code),
+        entries(code),
         key=lambda i: (i.arch <= arch, i.code_type == "cubin" and i.arch // 10 == arch // 10, i.arch),
         reverse=True,
     )
-    for image in found:
-        yield image.code_type, image.code
+    for entry in found:
+        image = entry.unpack()
+        if image is not None:
+            yield entry.code_type, image
 
 
 def state(box: object, places: Sequence[tuple[int, int]]) -> None:

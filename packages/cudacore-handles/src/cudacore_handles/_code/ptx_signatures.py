@@ -4,25 +4,44 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 _PTX_SKIPPED = r"//[^\n]*|/\*.*?\*/"
 _PTX_ENTRY = re.compile(r"\.entry\b")
 _PTX_TOKEN = re.compile(rf"(?:\s+|{_PTX_SKIPPED})*(?P<token>\.?[\w$%@]+|\S)", re.DOTALL)
 _PTX_NAME = re.compile(r"[\w$%]+")
 _PTX_PARAMETER = re.compile(
-    r"\.param (?:\.align \d+ )?\.(?P<type>[a-z]+)(?P<bits>8|16|32|64)"
+    r"\.param (?:\.align (?P<align>\d+) )?\.(?P<type>[a-z]+)(?P<bits>8|16|32|64)"
     r"(?P<pointer> \.ptr(?: \.(?:global|const|shared|local))?)?(?: \.align \d+)?"
     r" [\w$%]+(?P<extents>(?: \[ \d+ \])*)"
 )
 _PTX_SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 
 
-def ptx_signatures(ptx: str) -> dict[str, str]:
-    """Return the signatures of the kernels in PTX, by their names.
+class PTXParameter(NamedTuple):
+    """A parameter of a kernel, as PTX declares it."""
 
-    Kernels whose parameters cannot be parsed are left out.
+    letter: str  # of its kind, as in signatures
+    size: int
+    alignment: int
+
+
+def ptx_signatures(ptx: str) -> dict[str, str]:
+    """Return the signatures of the kernels in PTX, by their names."""
+    return {name: signature_of(parameters) for name, parameters in ptx_kernels(ptx).items()}
+
+
+def signature_of(parameters: list[PTXParameter]) -> str:
+    """Return the signature of a kernel with these parameters: the letter of the kind and the size of each."""
+    return " ".join(f"{parameter.letter}{parameter.size}" for parameter in parameters)
+
+
+def ptx_kernels(ptx: str) -> dict[str, list[PTXParameter]]:
+    """Return the parameters of the kernels in PTX, by the names of the kernels.
+
+    Kernels whose parameters cannot be parsed, or are declared differently in two places, are left out.
     """
-    signatures: dict[str, str] = {}
+    kernels: dict[str, list[PTXParameter]] = {}
     contradicting = set()
     if "/*" in ptx:  # compilers write no comments, and searching megabytes of text takes time
         ptx = re.sub(_PTX_SKIPPED, " ", ptx, flags=re.DOTALL)
@@ -31,12 +50,12 @@ def ptx_signatures(ptx: str) -> dict[str, str]:
             continue
         found = _ptx_entry(ptx, match.end())
         if found is not None:
-            name, signature = found
-            if signatures.setdefault(name, signature) != signature:
+            name, parameters = found
+            if kernels.setdefault(name, parameters) != parameters:
                 contradicting.add(name)
     for name in contradicting:
-        del signatures[name]
-    return signatures
+        del kernels[name]
+    return kernels
 
 
 def outside_of_braces(ptx: str) -> list[str]:
@@ -56,15 +75,15 @@ def outside_of_braces(ptx: str) -> list[str]:
     return pieces if depth else [*pieces, ptx[start:]]
 
 
-def _ptx_entry(ptx: str, at: int) -> tuple[str, str] | None:
+def _ptx_entry(ptx: str, at: int) -> tuple[str, list[PTXParameter]] | None:
     """Read a kernel's name and parameters, which follow ``.entry``."""
     tokens = (match["token"] for match in _PTX_TOKEN.finditer(ptx, at))
     name = next(tokens, "")
     if not _PTX_NAME.fullmatch(name):
         return None
     if next(tokens, "") != "(":
-        return name, ""
-    parameters: list[str] = []
+        return name, []
+    parameters: list[PTXParameter] = []
     words: list[str] = []
     for token in tokens:
         if token not in (",", ")"):
@@ -76,26 +95,27 @@ def _ptx_entry(ptx: str, at: int) -> tuple[str, str] | None:
                 return None
             parameters.append(parameter)
         if token == ")":
-            return name, " ".join(parameters)
+            return name, parameters
         words = []
     return None
 
 
-def _ptx_parameter(words: list[str]) -> str | None:
-    """Read ``.param .align 8 .b8 name[24]`` and similar declarations as the letter of a kind and a size."""
+def _ptx_parameter(words: list[str]) -> PTXParameter | None:
+    """Read ``.param .align 8 .b8 name[24]`` and similar declarations."""
     match = _PTX_PARAMETER.fullmatch(" ".join(words))
     if match is None:
         return None
-    size = _PTX_SIZES[match["bits"]]
+    size = element = _PTX_SIZES[match["bits"]]
+    for extent in re.findall(r"\d+", match["extents"]):
+        size *= int(extent)
+    alignment = max(1, int(match["align"] or element))  # 0 is not valid, but damaged code can have it
+    letter = "?"  # .b32 and similar types are untyped: some compilers use them for all numbers
     if match["extents"]:
-        for extent in re.findall(r"\d+", match["extents"]):
-            size *= int(extent)
-        return f"b{size}"
-    kind = match["type"]
-    if match["pointer"]:
-        return f"p{size}" if size == 8 else f"?{size}"
-    if kind == "f":
-        return f"f{size}"
-    if kind in ("u", "s"):
-        return f"a{size}" if size == 8 else f"n{size}"
-    return f"?{size}"  # .b32 and similar types are untyped: some compilers use them for all numbers
+        letter = "b"
+    elif match["pointer"]:
+        letter = "p" if size == 8 else "?"
+    elif match["type"] == "f":
+        letter = "f"
+    elif match["type"] in ("u", "s"):
+        letter = "a" if size == 8 else "n"
+    return PTXParameter(letter, size, alignment)
