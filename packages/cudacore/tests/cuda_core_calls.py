@@ -7,13 +7,13 @@ ordinary Python type is represented by its repr, and any other value by the name
 
 from __future__ import annotations
 
-import copy
-import ctypes
+import copy  # noqa: F401 - for the calls
+import ctypes  # noqa: F401 - for the calls
 import importlib
 import json
 import os
 import pathlib
-import pickle
+import pickle  # noqa: F401 - for the calls
 import sys
 import tempfile
 import warnings
@@ -182,88 +182,51 @@ def names(core: Any, folder: str) -> dict[str, Any]:
         if "requires CUDA 13" not in str(error):
             raise
 
-    modules = {"copy": copy, "ctypes": ctypes, "driver": driver, "np": np, "pickle": pickle}
-    return (
-        globals()
-        | modules
-        | managed
-        | {
-            "core": core,
-            "dev": dev,
-            "dev1": dev1,
-            "ctx": dev.context,
-            "s": s,
-            "s2": s2,
-            "s_dev1": s_dev1,
-            "cs": cs,
-            "sm": sm,
-            "group": group,
-            "group2": group2,
-            "rest": rest,
-            "dry": sm.split(core.SMResourceOptions(count=16), dry_run=True)[0][0],
-            "sm_dev1": dev1.resources.sm,
-            "green": green,
-            "gs": green.create_stream(),
-            "cgreen": closed(dev.create_context(core.ContextOptions([group2]))),
-            "e": dev.create_event(),
-            "e1": s.record(options=timed),
-            "unrecorded": dev.create_event(timed),
-            "ce": closed(dev.create_event()),
-            "mr": core.DeviceMemoryResource(dev),
-            "own": core.DeviceMemoryResource(dev, core.DeviceMemoryResourceOptions(max_size=1 << 24)),
-            "cmr": closed(core.DeviceMemoryResource(dev, core.DeviceMemoryResourceOptions())),
-            "pin": core.LegacyPinnedMemoryResource(),
-            "mymr": Whole(),
-            "bare": Bare(),
-            "asked": asked,
-            "b": dev.allocate(64, stream=s),
-            "b2": dev.allocate(64, stream=s),
-            "small": dev.allocate(8, stream=s),
-            "p": core.LegacyPinnedMemoryResource().allocate(64),
-            "p64": core.LegacyPinnedMemoryResource().allocate(64),
-            "vmr": vmr,
-            "utils": importlib.import_module(f"{core.__name__}.utils"),
-            "cb": closed(dev.allocate(64, stream=s)),
-            "code": code,
-            "other_code": other_code,
-            "lto": core.ObjectCode.from_ltoir(b"x"),
-            "k": code.get_kernel("nothing"),
-            "add": code.get_kernel("add"),
-            "cfg": core.LaunchConfig(grid=1, block=1),
-            "prog": program(),
-            "cprog": closed(program()),
-            "path": str(path),
-            "options": options,
-            "split": split,
-            "make_green": make_green,
-            "program": program,
-            "V": views.StridedMemoryView,
-            "viewable": views.args_viewable_as_strided_memory,
-            "L": layout,
-            "l": layout((3, 4), None, 4),
-            "f": layout.dense((3, 4), 4, "F"),
-            "a": array,
-            "ro": read_only,
-            "f4": array.dtype,
-            "d": device_view,
-            "T": texture,
-            "R": describe,
-            "make_array": make_array,
-            "make_texture": make_texture,
-            "arr": make_array(),
-            "carr": closed(make_array()),
-            "stored": stored,
-            "stores": stores,
-            "levels": levels,
-            "clevels": closed(dev.create_mipmapped_array(texture.MipmappedArrayOptions((8, 4), "uint8", 4, 3))),
-            "tex": make_texture(stored),
-            "ctex": closed(make_texture(stored)),
-            "surf": dev.create_surface_object(resource=stores),
-            "csurf": closed(dev.create_surface_object(resource=stores)),
-            "texels": dev.allocate(1024, stream=s),
-            "h": views.StridedMemoryView.from_dlpack(array, -1),
-        }
-    )
+    ctx = dev.context
+    dry = sm.split(core.SMResourceOptions(count=16), dry_run=True)[0][0]
+    sm_dev1 = dev1.resources.sm
+    gs = green.create_stream()
+    cgreen = closed(dev.create_context(core.ContextOptions([group2])))
+    e = dev.create_event()
+    e1 = s.record(options=timed)
+    unrecorded = dev.create_event(timed)
+    ce = closed(dev.create_event())
+    mr = core.DeviceMemoryResource(dev)
+    own = core.DeviceMemoryResource(dev, core.DeviceMemoryResourceOptions(max_size=1 << 24))
+    cmr = closed(core.DeviceMemoryResource(dev, core.DeviceMemoryResourceOptions()))
+    pin = core.LegacyPinnedMemoryResource()
+    mymr = Whole()
+    bare = Bare()
+    b = dev.allocate(64, stream=s)
+    b2 = dev.allocate(64, stream=s)
+    small = dev.allocate(8, stream=s)
+    p = core.LegacyPinnedMemoryResource().allocate(64)
+    p64 = core.LegacyPinnedMemoryResource().allocate(64)
+    utils = importlib.import_module(f"{core.__name__}.utils")
+    cb = closed(dev.allocate(64, stream=s))
+    lto = core.ObjectCode.from_ltoir(b"x")
+    k = code.get_kernel("nothing")
+    add = code.get_kernel("add")
+    cfg = core.LaunchConfig(grid=1, block=1)
+    prog = program()
+    cprog = closed(program())
+    viewable = views.args_viewable_as_strided_memory
+    f = layout.dense((3, 4), 4, "F")
+    a = array
+    ro = read_only
+    f4 = array.dtype
+    d = device_view
+    arr = make_array()
+    carr = closed(make_array())
+    clevels = closed(dev.create_mipmapped_array(texture.MipmappedArrayOptions((8, 4), "uint8", 4, 3)))
+    tex = make_texture(stored)
+    ctex = closed(make_texture(stored))
+    surf = dev.create_surface_object(resource=stores)
+    csurf = closed(dev.create_surface_object(resource=stores))
+    texels = dev.allocate(1024, stream=s)
+    h = views.StridedMemoryView.from_dlpack(array, -1)
+    others = {"L": layout, "l": layout((3, 4), None, 4), "V": views.StridedMemoryView, "T": texture, "R": describe}
+    return globals() | locals() | managed | others | {"path": str(path)}
 
 
 def outcome(call: str, scope: dict[str, Any]) -> list[Any]:
