@@ -162,7 +162,7 @@ def copy_tests(away: str, root: Path = ROOT) -> None:
     """Copy the tests of the packages in a folder, and what they need, to a folder without the packages' sources."""
     for folder, patterns in (
         (root, ("packages/*/tests", "packages/*/README.md")),
-        (ROOT, ("ci", "docs", "examples", "README.md", "conftest.py", "pyproject.toml")),
+        (ROOT, ("ci", "docs", "examples", "tests", "README.md", "conftest.py", "pyproject.toml")),
     ):
         names = [str(path.relative_to(folder)) for pattern in patterns for path in folder.glob(pattern)]
         subprocess.run(["cp", "-r", "--parents", "--target-directory", away, *names], cwd=folder, check=True)
@@ -501,7 +501,8 @@ def types(session: nox.Session) -> None:
     session.install(*nox.project.dependency_groups(PYPROJECT, "types"))
     modules = [name.replace("-", "_") for name in PACKAGES]
     session.run("mypy", *(option for module in modules for option in ("-p", module)))
-    session.run("mypy", "noxfile.py", "ci", str(CLIENT_PROGRAMS), "packages/cudacore/tests/types_of_programs.py")
+    programs = ("noxfile.py", "ci", "tests", str(CLIENT_PROGRAMS), "packages/cudacore/tests/types_of_programs.py")
+    session.run("mypy", *programs)
     session.run("python", "ci/check_programs.py")
     # Each package is checked separately. Types of other projects' packages are ignored, because cuda.bindings has none.
     sources = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)

@@ -238,7 +238,7 @@ def recipes(root: Path) -> Iterator[str]:
 
 def files_in_conventions(root: Path) -> Iterator[str]:
     """Return the files that the documentation for contributors names but that do not exist."""
-    there = {path.name for folder in ("packages", "ci", "docs") for path in (root / folder).rglob("*.*")}
+    there = {path.name for folder in ("packages", "ci", "docs", "tests") for path in (root / folder).rglob("*.*")}
     there |= {path.name for path in root.glob("*.py")}
     for page in [root / "docs" / "conventions.rst", *sorted((root / "docs" / "contributing").glob("*.rst"))]:
         text = page.read_text(encoding="utf-8")

@@ -39,7 +39,7 @@ trap 'rm -rf "$scratch"' EXIT
 # The tests, without the packages' sources beside them, so that they use the packages of the wheels.
 mkdir "$scratch/tests"
 cd "$root"
-cp -r --parents packages/*/tests packages/*/README.md ci docs examples README.md conftest.py pyproject.toml "$scratch/tests"
+cp -r --parents packages/*/tests packages/*/README.md ci docs examples tests README.md conftest.py pyproject.toml "$scratch/tests"
 cd "$scratch/tests"
 export PYTHONPATH="$scratch/site${PYTHONPATH:+:$PYTHONPATH}"
 pytest="$python -m pytest --cuda-driver=gpu -p no:cacheprovider"

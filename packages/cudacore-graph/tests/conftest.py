@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures for the tests of this package; those for the tests of all packages are in ci/pytest_cudacore.py."""
+"""Fixtures for the tests of this package; those for the tests of all packages are in tests/pytest_cudacore.py."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ ONE = ch.LaunchConfig(grid=1, block=1)
 Run = Callable[[cg.GraphDefinition], None]
 
 # The kernels "nothing", "add", "times" and "mix". "times" is "add" with a multiplication instead of the addition.
-PTX = (Path(__file__).resolve().parents[3] / "ci" / "kernels.ptx").read_bytes()
+PTX = (Path(__file__).resolve().parents[3] / "tests" / "kernels.ptx").read_bytes()
 PTX += PTX.partition(b"// *out += amount\n")[2].replace(b"entry add", b"entry times").replace(b"add.u32", b"mul.lo.u32")
 PTX += b"""
 // *out = *out * factor + addend + *a + *b + *c

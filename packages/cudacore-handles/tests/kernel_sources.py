@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 # PTX for child processes that have no compiler. Every supported driver can load it.
-PTX = (Path(__file__).resolve().parents[3] / "ci" / "kernels.ptx").read_bytes()
+PTX = (Path(__file__).resolve().parents[3] / "tests" / "kernels.ptx").read_bytes()
 
 CUDA = r"""
 struct half_bits { unsigned short bits; };  // as __half, without its header

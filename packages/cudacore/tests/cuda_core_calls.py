@@ -25,7 +25,7 @@ from cuda.bindings import driver
 
 PLAIN = (bool, int, float, str, bytes, tuple, list, dict, type(None))
 
-PTX = (pathlib.Path(__file__).resolve().parents[3] / "ci" / "kernels.ptx").read_bytes()
+PTX = (pathlib.Path(__file__).resolve().parents[3] / "tests" / "kernels.ptx").read_bytes()
 CUDA = 'extern "C" __global__ void k(int *p) { *p = 1; } template <typename T> __global__ void f(T x) {}'
 
 
