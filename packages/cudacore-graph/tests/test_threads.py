@@ -15,7 +15,7 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._base import status as status_module
+from cudacore_handles._base import results as status_module
 
 _TIMEOUT = 30
 _OTHERS = 20

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
 
 from cudacore_graph._columns import update_many
 from cudacore_graph._definition import GraphDefinition
-from cudacore_graph._errors import gone, hold_there
+from cudacore_graph._errors import gone
 from cudacore_graph._nodes.child_graph import ChildGraphNode
 from cudacore_graph._nodes.conditional import ConditionalNode
 from cudacore_graph._nodes.executable import ExecutableGraphNode
@@ -19,20 +19,17 @@ from cudacore_handles import CUDAError, Stream
 from cudacore_handles._sdk import (
     Closing,
     Made,
-    adopt,
     as_options,
     closed,
-    ffi,
     hold,
     last_error,
     lib,
     not_pickled,
-    out_box,
     results,
     type_text,
 )
 from cudacore_handles._sdk import graph_native as _native
-from cudacore_handles._sdk.graph import Builder, Stream_accept
+from cudacore_handles._sdk.graph import Builder
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -89,14 +86,7 @@ class Graph(_native.ExecHandle, Closing, Made):
     __slots__ = ("__weakref__", "_source")
     _made_by = "GraphDefinition.instantiate() or GraphBuilder.complete()"
     # The definition that the graph was made from, as long as it exists. Error messages describe its nodes.
-    _source: weakref.ref[GraphDefinition] | None
-
-    @classmethod
-    def _init(cls, out: Any, source: GraphDefinition | None = None) -> Graph:
-        """Make the object for the ``cch_graph_exec`` in an out-parameter; see :func:`adopt`."""
-        self = adopt(cls, out)
-        self._source = None if source is None else weakref.ref(source)
-        return self
+    _source: weakref.ref[GraphDefinition]
 
     def __reduce__(self) -> NoReturn:
         not_pickled(self, "a graph is of one process")
@@ -195,23 +185,13 @@ def instantiate(
     stream: Stream | None = None,
 ) -> Graph:
     """Make an executable graph in a stream's context, or the current one; see :meth:`GraphDefinition.instantiate`."""
-    params = ffi.new("cch_instantiate_params *")
-    params.size = ffi.sizeof("cch_instantiate_params")
-    held = []  # keeps the boxes alive until the call is over
-    if stream is not None:
-        held.append(hold(stream))
-        params.context = lib.cch_stream_context(held[-1])
-    if options is not None:
-        chosen = as_options(GraphCompleteOptions, options)
-        params.flags = chosen._flags()
-        if chosen.upload_stream is not None:
-            held.append(hold(Stream_accept(chosen.upload_stream, allow_stream_protocol=True)))
-            params.upload = held[-1]
-    out = out_box("cch_graph_exec")
-    status = lib.cch_graph_instantiate(out, hold_there(definition), params)
-    if status:
-        raise _not_instantiated(status, definition)
-    return Graph._init(out, definition)
+    chosen = None if options is None else as_options(GraphCompleteOptions, options)
+    flags, upload = (0, None) if chosen is None else (chosen._flags(), chosen.upload_stream)
+    made = _native.instantiate(Graph, definition, flags, upload, stream)
+    if not isinstance(made, Graph):
+        raise _not_instantiated(made, definition)
+    made._source = weakref.ref(definition)
+    return made
 
 
 def _not_instantiated(status: int, definition: GraphDefinition) -> CUDAError:
@@ -303,7 +283,7 @@ def _why_not(graph: Graph, definition: GraphDefinition, result: int, node: int, 
         parts.append(f"at the edge from {_describe(definition, before)}")
     if node:
         parts.append(f"{'to' if before else 'at'} {_describe(definition, node)}")
-        source = graph._source() if graph._source is not None else None
+        source = graph._source()
         counterpart = _counterpart(source, definition, node)
         parts.append(
             counterpart

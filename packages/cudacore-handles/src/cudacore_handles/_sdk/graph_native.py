@@ -22,6 +22,7 @@ from cudacore_handles._native import (
     exec_enabled,
     graph_edges,
     graph_nodes,
+    instantiate,
     numbered_node,
     read_node,
     set_config,

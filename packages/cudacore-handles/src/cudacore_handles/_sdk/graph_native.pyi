@@ -35,6 +35,7 @@ PLACE_IN_EXEC: int  # the argument `place` of node_failed() for a node of an exe
 _G = TypeVar("_G", bound=GraphHandle)
 _O = TypeVar("_O", bound=Condition)
 _A = TypeVar("_A", bound=Adjacency)
+_X = TypeVar("_X", bound=ExecHandle)
 _C = TypeVar("_C", list[Any], set[Any])
 _E = TypeVar("_E", list[Any], set[Any], dict[Any, int])
 
@@ -523,6 +524,13 @@ def clone_graph(graph: _G, /) -> tuple[_G, dict[Any, Any]]:
     """Copy a graph (cuGraphClone).
 
     Return the copy, of the same class, and a dict that maps each node of the graph to the node of the copy.
+    """
+
+def instantiate(cls: type[_X], definition: GraphHandle, flags: int, upload: object, stream: object, /) -> _X | int:
+    """Make an executable graph (cuGraphInstantiateWithParams).
+
+    It is made in the context of `stream`, or the current one, and uploaded on `upload`; either can be None. Return the
+    object or, after a failure, the status of the library.
     """
 
 def update_exec(graph: ExecHandle, definition: GraphHandle, /) -> tuple[int, int, int, int]:

@@ -18,6 +18,9 @@ CCH_EXPORT cch_status cch_stream_resolve(cch_stream **out, cch_stream *stream);
  */
 CCH_EXPORT cch_status cch_stream_poll(cch_stream *stream);
 
+/** Does the same as cch_stream_wait_stream(), but nothing if only one of the streams is being captured. */
+CCH_EXPORT cch_status cch_stream_order(cch_stream *stream, cch_stream *other);
+
 /** Ends a wait for a stream that a query has found to be done, as cch_event_finish() does. */
 CCH_EXPORT cch_status cch_stream_finish(cch_stream *stream);
 

@@ -17,20 +17,17 @@ cch_status cch_bundle_create(cch_bundle **out, size_t capacity) {
   return 0;
 }
 
-static int add(cch_bundle *bundle, void *object, cch_release_fn release, const char *operation) {
-  if (bundle->count == bundle->capacity) {
-    size_t capacity = bundle->capacity < 4 ? 8 : bundle->capacity * 2;
-    cch__owner *owners = calloc(capacity, sizeof *owners);
-    if (owners == NULL)
-      return cch__fail_nomem(operation);
-    if (bundle->count > 0)
-      memcpy(owners, bundle->owners, bundle->count * sizeof *owners);
-    if (bundle->owners != bundle->first)
-      free(bundle->owners);
-    bundle->owners = owners;
-    bundle->capacity = capacity;
-  }
-  bundle->owners[bundle->count++] = (cch__owner){object, release};
+int cch__bundle_grow(cch_bundle *bundle, const char *operation) {
+  size_t capacity = bundle->capacity < 4 ? 8 : bundle->capacity * 2;
+  cch__owner *owners = calloc(capacity, sizeof *owners);
+  if (owners == NULL)
+    return cch__fail_nomem(operation);
+  if (bundle->count > 0)
+    memcpy(owners, bundle->owners, bundle->count * sizeof *owners);
+  if (bundle->owners != bundle->first)
+    free(bundle->owners);
+  bundle->owners = owners;
+  bundle->capacity = capacity;
   return 0;
 }
 
@@ -38,18 +35,14 @@ cch_status cch_bundle_add(cch_bundle *bundle, void *box) {
   CCH__REQUIRE(bundle, box);
   if (box == bundle)
     return cch__fail(CCH_EINVAL, __func__, "a bundle cannot own itself");
-  int status = add(bundle, box, NULL, __func__);
-  if (status == 0)
-    cch__box_ref(box);
-  return status;
+  return cch__bundle_add(bundle, box, __func__);
 }
 
 cch_status cch_bundle_add_object(cch_bundle *bundle, void *object, cch_release_fn release) {
   CCH__REQUIRE(bundle, release);
-  int status = add(bundle, object, release, __func__);
-  if (status == 0)
-    bundle->foreign = true;
-  return status;
+  CCH__RETURN_FAILURE(cch__bundle_put(bundle, object, release, __func__));
+  bundle->foreign = true;
+  return 0;
 }
 
 int cch__bundle_wrap(cch_bundle **out, void *box, cch_bundle *bundle, size_t payload_size, const char *operation) {

@@ -218,82 +218,85 @@ cch_status cch_graph_edges_typed(cch_edge_list *out, const uint8_t **types, cch_
 
 /* ---- edges ---- */
 
-/* Gets the handles of both ends, which must be nodes of one graph. */
-static int read_edges(raw_list *out, cch_graph_node *const *from, cch_graph_node *const *to, size_t count,
-                      const char *operation) {
-  *out = (raw_list){.count = count};
-  int status = make_room(out, true, false, operation);
-  if (status == 0)
-    status = CCH__USABLE(from[0], "a node", operation);
-  for (size_t i = 0; i < count && status == 0; i++) {
-    status = cch__node_is_of(from[i], from[0]->graph, operation);
-    if (status == 0)
-      status = cch__node_is_of(to[i], from[0]->graph, operation);
-    if (status != 0)
-      break;
-    out->nodes[i] = from[i]->raw;
-    out->others[i] = to[i]->raw;
-    if (from[i] == to[i])
-      status = cch__fail(CCH_EINVAL, operation, "the node %p cannot depend on itself", (void *)from[i]->raw);
-  }
-  return status;
-}
+/* Edges of one graph that are added or removed. */
+typedef struct changes {
+  size_t count;
+  cch_graph_node *const *from, *const *to;
+  CUgraphEdgeData *data; /* of each edge; NULL if all edges are plain */
+} changes;
 
-/* Sets the type of edges that are to be added. */
-static int set_type(raw_list *edges, cch_graph_node *const *from, cch_graph_node *const *to, int type,
-                    const char *operation) {
-  if (type < 0 || type >= CCH_EDGE_OTHER)
-    return cch__fail(CCH_EINVAL, operation, "%d is not a type of edges that can be added", type);
-  if (type == CCH_EDGE_DEFAULT)
-    return 0;
-  if (cch__driver.cuGraphAddDependencies_v12030 == NULL || cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
-    return cch__fail_missing_version("cuGraphAddDependencies", 12030);
-  edges->edges = calloc(edges->count, sizeof *edges->edges);
-  if (edges->edges == NULL)
-    return cch__fail_nomem(operation);
+/* Checks both ends of each edge, which must be nodes of one graph. */
+static int check_edges(const changes *edges, const cch_graph *graph, const char *operation) {
   for (size_t i = 0; i < edges->count; i++) {
-    if (from[i]->type != CCH_NODE_KERNEL || to[i]->type != CCH_NODE_KERNEL)
-      return cch__fail(
-          CCH_EINVAL, operation,
-          "an edge that is not of the default type leads from a kernel node to a kernel node, but the node "
-          "%p is of another type",
-          (void *)(from[i]->type != CCH_NODE_KERNEL ? from : to)[i]->raw);
-    edges->edges[i].from_port = (unsigned char)type;
-    edges->edges[i].type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+    CCH__RETURN_FAILURE(cch__node_is_of(edges->from[i], graph, operation));
+    CCH__RETURN_FAILURE(cch__node_is_of(edges->to[i], graph, operation));
+    if (edges->from[i] == edges->to[i])
+      return cch__fail(CCH_EINVAL, operation, "the node %p cannot depend on itself", (void *)edges->from[i]->raw);
   }
   return 0;
 }
 
+/* Makes zeroed data of the edges, which stands for plain edges. */
+static int make_data(changes *edges, const char *operation) {
+  if (edges->data == NULL)
+    edges->data = calloc(edges->count, sizeof *edges->data);
+  return edges->data != NULL ? 0 : cch__fail_nomem(operation);
+}
+
+/* Sets the type of edges that are to be added. */
+static int set_type(changes *edges, int type, const char *operation) {
+  if (type < 0 || type >= CCH_EDGE_OTHER)
+    return cch__fail(CCH_EINVAL, operation, "%d is not a type of edges that can be added", type);
+  if (type == CCH_EDGE_DEFAULT || edges->count == 0)
+    return 0;
+  if (cch__driver.cuGraphAddDependencies_v12030 == NULL || cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
+    return cch__fail_missing_version("cuGraphAddDependencies", 12030);
+  CCH__RETURN_FAILURE(make_data(edges, operation));
+  for (size_t i = 0; i < edges->count; i++) {
+    if (edges->from[i]->type != CCH_NODE_KERNEL || edges->to[i]->type != CCH_NODE_KERNEL)
+      return cch__fail(
+          CCH_EINVAL, operation,
+          "an edge that is not of the default type leads from a kernel node to a kernel node, but the node "
+          "%p is of another type",
+          (void *)(edges->from[i]->type != CCH_NODE_KERNEL ? edges->from : edges->to)[i]->raw);
+    edges->data[i].from_port = (unsigned char)type;
+    edges->data[i].type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  }
+  return 0;
+}
+
+static const CUgraphEdgeData *data_of(const changes *edges, size_t i) {
+  static const CUgraphEdgeData plain;
+  return edges->data != NULL ? &edges->data[i] : &plain;
+}
+
 /* Adds or removes an edge. */
-typedef int (*change_fn)(CUgraph graph, const raw_list *edges, size_t i);
+typedef int (*change_fn)(CUgraph graph, const changes *edges, size_t i);
 
 /*
  * The following two functions change one edge per call: if the driver refuses one of several edges, it has already
  * changed those before it. To remove an edge that is not plain, the driver needs all of its data.
  */
-static int add_edge(CUgraph graph, const raw_list *edges, size_t i) {
-  const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
-  return edges->edges == NULL
-             ? CCH__CALL(cuGraphAddDependencies, (graph, from, to, 1))
-             : CALL_TYPED(cuGraphAddDependencies, (graph, from, to, &edges->edges[i], 1), (graph, from, to, 1));
+static int add_edge(CUgraph graph, const changes *edges, size_t i) {
+  const CUgraphNode *from = &edges->from[i]->raw, *to = &edges->to[i]->raw;
+  return CALL_TYPED(cuGraphAddDependencies, (graph, from, to, data_of(edges, i), 1), (graph, from, to, 1));
 }
 
-static int remove_edge(CUgraph graph, const raw_list *edges, size_t i) {
-  const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
-  return edges->edges == NULL
-             ? CCH__CALL(cuGraphRemoveDependencies, (graph, from, to, 1))
-             : CALL_TYPED(cuGraphRemoveDependencies, (graph, from, to, &edges->edges[i], 1), (graph, from, to, 1));
+static int remove_edge(CUgraph graph, const changes *edges, size_t i) {
+  const CUgraphNode *from = &edges->from[i]->raw, *to = &edges->to[i]->raw;
+  return CALL_TYPED(cuGraphRemoveDependencies, (graph, from, to, data_of(edges, i), 1), (graph, from, to, 1));
 }
 
 /* Reads the data of an edge. It remains zero if there is no such edge, or if the driver has only plain ones. */
-static int look_up(raw_list *edges, size_t i, const char *operation) {
+static int look_up(changes *edges, size_t i, const char *operation) {
   if (cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
     return 0;
+  CCH__RETURN_FAILURE(make_data(edges, operation));
   raw_list before;
-  int status = query_list(&before, query_dependencies, edges->others[i], false, true, operation);
+  int status = query_list(&before, query_dependencies, edges->to[i]->raw, false, true, operation);
   for (size_t k = 0; status == 0 && k < before.count; k++)
-    if (before.nodes[k] == edges->nodes[i])
-      edges->edges[i] = before.edges[k];
+    if (before.nodes[k] == edges->from[i]->raw)
+      edges->data[i] = before.edges[k];
   free_raw(&before);
   return status;
 }
@@ -302,7 +305,7 @@ static int look_up(raw_list *edges, size_t i, const char *operation) {
  * Removes an edge. Nearly all edges are plain, so it is removed as a plain edge first: to read the data of the edges of
  * a node with n dependencies costs a call with n results.
  */
-static int remove_any(CUgraph graph, raw_list *edges, size_t i, const char *operation) {
+static int remove_any(CUgraph graph, changes *edges, size_t i, const char *operation) {
   int status = remove_edge(graph, edges, i);
   if (status != CUDA_ERROR_INVALID_VALUE)
     return status;
@@ -343,7 +346,7 @@ static bool contain_cycle(const raw_list *edges, CUgraphNode *nodes, size_t *roo
 }
 
 /* Finds whether the edges of a graph and further edges contain a cycle. */
-static int find_cycle(bool *out, const cch_graph *graph, const raw_list *gained, const char *operation) {
+static int find_cycle(bool *out, const cch_graph *graph, const changes *gained, const char *operation) {
   raw_list own, all;
   CCH__RETURN_FAILURE(query_list(&own, query_edges, graph->raw, true, true, operation));
   all = (raw_list){.count = own.count + gained->count};
@@ -355,14 +358,14 @@ static int find_cycle(bool *out, const cch_graph *graph, const raw_list *gained,
   if (status == 0 && (nodes == NULL || room == NULL))
     status = cch__fail_nomem(operation);
   if (status == 0) {
-    const size_t bytes = own.count * sizeof *nodes, more = gained->count * sizeof *nodes;
+    const size_t bytes = own.count * sizeof *nodes;
     if (own.count > 0) {
       memcpy(all.nodes, own.nodes, bytes);
       memcpy(all.others, own.others, bytes);
     }
-    if (gained->count > 0) {
-      memcpy(all.nodes + own.count, gained->nodes, more);
-      memcpy(all.others + own.count, gained->others, more);
+    for (size_t i = 0; i < gained->count; i++) {
+      all.nodes[own.count + i] = gained->from[i]->raw;
+      all.others[own.count + i] = gained->to[i]->raw;
     }
     *out = contain_cycle(&all, nodes, room);
   }
@@ -385,14 +388,16 @@ static int is_end(bool *out, query_fn query, CUgraphNode node) {
  * The driver accepts cycles, and finds them at instantiation. So they are refused in graphs from which edges cannot be
  * removed. Often, one end of a single edge is a new node, and then there is no need to list all edges.
  */
-static int check_acyclic(const cch_graph *graph, const raw_list *gained, const char *operation) {
+static int check_acyclic(const cch_graph *graph, const changes *gained, const char *operation) {
   bool keeps = false, ends = false, cycle = false;
+  if (graph->level->is_known && !graph->level->has_memory && !graph->hierarchy->shared)
+    return 0;
   CCH__RETURN_FAILURE(cch__graph_has_memory(&keeps, graph));
   int status = 0;
   if (keeps && gained->count == 1) {
-    status = is_end(&ends, query_dependents, gained->others[0]);
+    status = is_end(&ends, query_dependents, gained->to[0]->raw);
     if (status == 0 && !ends)
-      status = is_end(&ends, query_dependencies, gained->nodes[0]);
+      status = is_end(&ends, query_dependencies, gained->from[0]->raw);
   }
   if (status == 0 && keeps && !ends)
     status = find_cycle(&cycle, graph, gained, operation);
@@ -405,7 +410,7 @@ static int check_acyclic(const cch_graph *graph, const raw_list *gained, const c
 
 int cch__check_no_cycle(const cch_graph *graph, const char *operation) {
   bool keeps, cycle = false;
-  const raw_list none = {0};
+  const changes none = {0};
   CCH__RETURN_FAILURE(cch__graph_forbids_removal(&keeps, graph));
   int status = keeps ? 0 : find_cycle(&cycle, graph, &none, operation);
   if (cycle)
@@ -416,14 +421,14 @@ int cch__check_no_cycle(const cch_graph *graph, const char *operation) {
 }
 
 /* Undoes the changes of the first edges. */
-static void undo_each(CUgraph graph, const raw_list *edges, size_t done, change_fn undo) {
+static void undo_each(CUgraph graph, const changes *edges, size_t done, change_fn undo) {
   cch__destructor_enter();
   while (done-- > 0)
     cch__report(undo(graph, edges, done));
   cch__destructor_leave();
 }
 
-static int change(CUgraph graph, raw_list *lost, const raw_list *gained, const char *operation) {
+static int change(CUgraph graph, changes *lost, const changes *gained, const char *operation) {
   int status = 0;
   size_t removed = 0, added = 0;
   for (; status == 0 && removed < lost->count; removed += status == 0)
@@ -437,27 +442,18 @@ static int change(CUgraph graph, raw_list *lost, const raw_list *gained, const c
   return status;
 }
 
-static int rewire_in_turn(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
-                          cch_graph_node *const *from, cch_graph_node *const *to, size_t count, int type,
-                          const char *operation) {
-  int status = 0;
-  raw_list lost = {0}, gained = {0};
-  if (lost_count > 0)
-    status = read_edges(&lost, lost_from, lost_to, lost_count, operation);
-  if (status == 0 && count > 0)
-    status = read_edges(&gained, from, to, count, operation);
-  if (status == 0 && count > 0)
-    status = set_type(&gained, from, to, type, operation);
-  if (status == 0 && lost_count > 0 && count > 0)
-    status = cch__node_is_of(from[0], lost_from[0]->graph, operation);
-  if (status == 0 && lost_count > 0 && (lost.edges = calloc(lost_count, sizeof *lost.edges)) == NULL)
-    status = cch__fail_nomem(operation);
+static int rewire_in_turn(const cch_graph *graph, changes *lost, changes *gained, int type, const char *operation) {
+  int status = check_edges(lost, graph, operation);
   if (status == 0)
-    status = lost_count == 0 ? check_acyclic(from[0]->graph, &gained, operation) : 0;
+    status = check_edges(gained, graph, operation);
   if (status == 0)
-    status = change((count > 0 ? from : lost_from)[0]->graph->raw, &lost, &gained, operation);
-  free_raw(&lost);
-  free_raw(&gained);
+    status = set_type(gained, type, operation);
+  if (status == 0 && lost->count == 0)
+    status = check_acyclic(graph, gained, operation);
+  if (status == 0)
+    status = change(graph->raw, lost, gained, operation);
+  free(lost->data);
+  free(gained->data);
   return status;
 }
 
@@ -472,6 +468,6 @@ cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *co
     return status;
   const cch_graph_node *first = (count > 0 ? from : lost_from)[0];
   CCH__RETURN_FAILURE(CCH__USABLE(first, "a node", __func__));
-  return CCH__IN_TURNS(first->graph, NULL, 0,
-                       rewire_in_turn(lost_from, lost_to, lost_count, from, to, count, type, __func__));
+  changes lost = {lost_count, lost_from, lost_to, NULL}, gained = {count, from, to, NULL};
+  return CCH__IN_TURNS(first->graph, NULL, 0, rewire_in_turn(first->graph, &lost, &gained, type, __func__));
 }

@@ -40,6 +40,7 @@ struct cch__level {
   bool exported;       /* its handle was exported: the driver keeps the objects that the graph used at that time */
   CUuserObject object; /* by which it keeps them; NULL if there were none */
   bool has_memory;     /* a node that allocates or frees memory was added; guarded by the turn */
+  bool is_known;       /* the library has added all of the nodes, and none contains others; guarded by the turn */
   cch__level *next;    /* the next level of the same node */
 };
 

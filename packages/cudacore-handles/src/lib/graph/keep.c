@@ -15,7 +15,7 @@
 /* Adds a bundle to that of a level. The lock is held. */
 static int add_kept(cch__level *level, cch_bundle *bundle) {
   int status = level->kept != NULL ? 0 : cch_bundle_create(&level->kept, 1);
-  return status != 0 ? status : cch_bundle_add(level->kept, bundle);
+  return status != 0 ? status : cch__bundle_add(level->kept, bundle, __func__);
 }
 
 int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation) {
@@ -30,15 +30,15 @@ int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation)
 }
 
 /* Adds the bundles of a level and of its nodes. The lock is held. */
-static int add_uses(cch_bundle *uses, const cch__level *level) {
-  int status = level->kept != NULL ? cch_bundle_add(uses, level->kept) : 0;
+static int add_uses(cch_bundle *uses, const cch__level *level, const char *operation) {
+  int status = level->kept != NULL ? cch__bundle_add(uses, level->kept, operation) : 0;
   const cch_bundle *last = NULL; /* nodes that were added together share one bundle */
   for (const cch__record *record = NULL; status == 0 && (record = cch__record_next(level, record)) != NULL;) {
     if (record->bundle != NULL && record->bundle != last)
-      status = cch_bundle_add(uses, record->bundle);
+      status = cch__bundle_add(uses, record->bundle, operation);
     last = record->bundle != NULL ? record->bundle : last;
     for (const cch__level *child = record->children; status == 0 && child != NULL; child = child->next)
-      status = add_uses(uses, child);
+      status = add_uses(uses, child, operation);
   }
   return status;
 }
@@ -47,12 +47,12 @@ static int add_uses(cch_bundle *uses, const cch__level *level) {
  * Adds the bundle of the node that contains a graph, and the bundles of the nodes that contain that node's graph. The
  * lock is held.
  */
-static int add_uses_around(cch_bundle *uses, const cch_graph *graph) {
+static int add_uses_around(cch_bundle *uses, const cch_graph *graph, const char *operation) {
   int status = 0;
   for (; status == 0 && graph->parent != NULL; graph = graph->parent) {
     const cch__record *record = cch__record_find(graph->parent->level, graph->node);
     if (record != NULL && record->bundle != NULL)
-      status = cch_bundle_add(uses, record->bundle);
+      status = cch__bundle_add(uses, record->bundle, operation);
   }
   return status;
 }
@@ -67,9 +67,9 @@ int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operat
   else
     status = cch_bundle_create(&uses, level->records.count + 1);
   if (status == 0)
-    status = add_uses(uses, level);
+    status = add_uses(uses, level, operation);
   if (status == 0)
-    status = add_uses_around(uses, graph);
+    status = add_uses_around(uses, graph, operation);
   cch__graph_unlock(graph);
   if (status != 0 || uses->count == 0) {
     cch_bundle_unref(uses);
@@ -113,7 +113,7 @@ int cch__level_copy(cch__level *out, const cch_graph *graph, const char *operati
   if (status == 0 && graph->parent != NULL && out->kept == NULL)
     status = cch_bundle_create(&out->kept, 1);
   if (status == 0)
-    status = add_uses_around(out->kept, graph);
+    status = add_uses_around(out->kept, graph, operation);
   cch__graph_unlock(graph);
   return status;
 }

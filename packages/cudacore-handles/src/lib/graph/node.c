@@ -282,6 +282,8 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
     status = add_ready(raw, box, graph, &params, object, before, edges, count);
   if (status == 0 && has_memory)
     graph->level->has_memory = true;
+  if (spec->type == CCH_NODE_GRAPH || spec->type == CCH_NODE_CONDITIONAL)
+    graph->level->is_known = false;
   free(programmatic);
   cch__node_params_unref(&params);
   if (status == 0 && out != NULL)

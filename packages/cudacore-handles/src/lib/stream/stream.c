@@ -184,18 +184,48 @@ static int create_and_record(CUevent *out, CUstream stream) {
   return status;
 }
 
+/* Finds whether a stream is being captured: -1 for the legacy stream if a stream that it would wait for is. */
+static int find_capture(int *out, CUstream raw) {
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  int status = CCH__CALL(cuStreamIsCapturing, (raw, &capture));
+  *out = status == 0 ? capture != CU_STREAM_CAPTURE_STATUS_NONE : -1;
+  return status == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ? 0 : status;
+}
+
+/* Records an event on `other`, whose context is current; NULL if a wait for it would lead into or out of a capture. */
+static int record_unless_apart(CUevent *out, const cch_stream *stream, const cch_stream *other) {
+  int waiting, ahead;
+  CCH__RETURN_FAILURE(CCH__IN_CONTEXT(cch__stream_needs(stream), find_capture(&waiting, cch__stream_here(stream))));
+  CCH__RETURN_FAILURE(find_capture(&ahead, cch__stream_here(other)));
+  *out = NULL;
+  return waiting == ahead && ahead >= 0 ? create_and_record(out, cch__stream_here(other)) : 0;
+}
+
 /* The event exists only during this call, so it gets no box. */
-cch_status cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
-  CCH__REQUIRE_USABLE(stream, other);
+static int wait_for_stream(cch_stream *stream, cch_stream *other, bool unless_apart) {
   if (cch__stream_is_same(stream, other))
     return 0; /* a stream is always in order with itself */
   if (stream->context != other->context)
     CCH__REQUIRE_CONTEXT(stream->context);
   CUevent event;
-  CCH__RETURN_FAILURE(CCH__IN_CONTEXT(other->context, create_and_record(&event, cch__stream_here(other))));
+  CCH__RETURN_FAILURE(CCH__IN_CONTEXT(other->context, unless_apart
+                                                          ? record_unless_apart(&event, stream, other)
+                                                          : create_and_record(&event, cch__stream_here(other))));
+  if (event == NULL)
+    return 0;
   int status = wait_for_event(stream, event);
   destroy_event(event); /* the driver keeps the event until the wait has ended */
   return status;
+}
+
+cch_status cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
+  CCH__REQUIRE_USABLE(stream, other);
+  return wait_for_stream(stream, other, false);
+}
+
+cch_status cch_stream_order(cch_stream *stream, cch_stream *other) {
+  CCH__REQUIRE_USABLE(stream, other);
+  return wait_for_stream(stream, other, true);
 }
 
 bool cch__stream_destroy(cch_stream *stream) {

@@ -162,6 +162,40 @@ static PyObject *upload_graph(PyObject *self, PyObject *const *arguments, Py_ssi
   return run(self, "Graph.upload", arguments, count, keywords, cch_graph_upload);
 }
 
+static PyObject *instantiate(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  enum { STREAMS = 2 };
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("instantiate(cls, definition, flags, upload, stream)", count, 3 + STREAMS) < 0)
+    return NULL;
+  cch_instantiate_params params = {.size = sizeof params, .flags = PyLong_AsUnsignedLongLong(arguments[2])};
+  cch_graph *graph = PyErr_Occurred() ? NULL : graph_use(st, arguments[1], "a GraphDefinition is needed, not '%U'");
+  PyObject *faces[STREAMS] = {NULL}, *result = NULL;
+  cch_stream *streams[STREAMS] = {NULL};
+  bool ready = graph != NULL;
+  for (int i = 0; i < STREAMS && ready; i++)
+    if (arguments[3 + i] != Py_None) {
+      faces[i] = stream_accept(st, arguments[3 + i]);
+      streams[i] = faces[i] != NULL ? handle_use(faces[i]) : NULL;
+      ready = streams[i] != NULL;
+    }
+  if (ready) {
+    cch_graph_exec *exec = NULL;
+    int status;
+    params.upload = streams[0];
+    params.context = streams[1] != NULL ? cch_stream_context(streams[1]) : NULL;
+    WITHOUT_GIL(status = cch_graph_instantiate(&exec, graph, &params));
+    result = status == 0 ? handle_make(st, (PyTypeObject *)arguments[0], exec) : failure_status(status);
+  }
+  for (int i = 0; i < STREAMS; i++) {
+    if (streams[i] != NULL)
+      handle_done(faces[i]);
+    Py_XDECREF(faces[i]);
+  }
+  if (graph != NULL)
+    handle_done(arguments[1]);
+  return result;
+}
+
 static PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("update_exec(graph, definition)", count, 2) < 0)
@@ -196,6 +230,7 @@ static PyType_Spec exec_spec = TYPE_SPEC("cudacore_graph.Graph", handle, SLOT(tp
 
 static PyMethodDef functions[] = {
     {"clone_graph", clone_graph, METH_O, DOC_clone_graph},
+    {"instantiate", FASTCALL(instantiate), METH_FASTCALL, DOC_instantiate},
     {"update_exec", FASTCALL(update_exec), METH_FASTCALL, DOC_update_exec},
     {NULL, NULL, 0, NULL},
 };

@@ -2,46 +2,10 @@
 /* Orders the streams of the producer and the consumer of an array. */
 #include "stream/stream.h"
 
-enum { PER_THREAD = 2, CAPTURE_IMPLICIT = 906 }; /* CUDA_ERROR_STREAM_CAPTURE_IMPLICIT */
-
-/*
- * Makes a context of a device current, unless one is. *entered is a reference to the context that was made current, and
- * *saved must be made current again; otherwise *entered is NULL.
- */
-static int enter(int device, cch_context **saved, cch_context **entered) {
-  int status = cch_context_current(saved);
-  if (status != 0 || (*saved != NULL && cch_context_device(*saved) == device))
-    return status;
-  status = cch_context_primary(entered, device);
-  if (status == 0)
-    status = cch_context_set_current(*entered);
-  return status;
-}
-
-/*
- * Finds whether a stream is being captured. *out is -1 for the legacy stream if a stream that it would wait for is
- * being captured.
- */
-static int find_capture(int *out, cch_stream *stream) {
-  int status = cch_stream_is_capturing(out, stream);
-  if (status != CAPTURE_IMPLICIT)
-    return status;
-  *out = -1;
-  return 0;
-}
-
-static int wait_for(cch_stream *waiting, cch_stream *ahead) {
-  int of_waiting = 0, of_ahead = 0;
-  int status = find_capture(&of_waiting, waiting);
-  if (status == 0)
-    status = find_capture(&of_ahead, ahead);
-  if (status == 0 && of_waiting == of_ahead && of_waiting >= 0)
-    status = cch_stream_wait_stream(waiting, ahead);
-  return status;
-}
+enum { PER_THREAD = 2 };
 
 /* Gets the stream that a handle means in the current context; a new reference. */
-static int resolve(cch_stream **out, uintptr_t raw) {
+static int resolve_here(cch_stream **out, uintptr_t raw) {
   cch_stream *wrapped = NULL;
   int status = cch_stream_wrap(&wrapped, (CUstream)raw, NULL, NULL);
   if (status == 0)
@@ -50,26 +14,41 @@ static int resolve(cch_stream **out, uintptr_t raw) {
   return status;
 }
 
-int order_raw_streams(uintptr_t consumer, uintptr_t producer, cch_stream *known, int device) {
-  cch_context *saved = NULL, *entered = NULL;
-  cch_stream *waiting = NULL, *ahead = cch_stream_ref(known);
-  int status = 0;
-  if (device >= 0 && (consumer <= PER_THREAD || (known == NULL && producer <= PER_THREAD)))
-    status = enter(device, &saved, &entered);
+/* Likewise, but a default stream is that of a device, unless the number of the device is negative. */
+static int resolve(cch_stream **out, uintptr_t raw, int device) {
+  cch_context *saved = NULL, *primary = NULL;
+  int status = resolve_here(out, raw);
+  if (status != 0 || raw > PER_THREAD || device < 0)
+    return status;
+  cch_context *context = cch_stream_context(*out);
+  if (context != NULL && cch_context_device(context) == device)
+    return 0;
+  cch_stream_unref(*out);
+  *out = NULL;
+  status = cch_context_current(&saved);
   if (status == 0)
-    status = resolve(&waiting, consumer);
-  if (status == 0 && ahead == NULL)
-    status = resolve(&ahead, producer);
+    status = cch_context_primary(&primary, device);
   if (status == 0)
-    status = wait_for(waiting, ahead);
-  cch_stream_unref(waiting);
-  cch_stream_unref(ahead);
-  if (entered != NULL) {
+    status = cch_context_set_current(primary);
+  if (status == 0) {
+    status = resolve_here(out, raw);
     int back = cch_context_restore(saved);
     status = status != 0 ? status : back;
   }
-  cch_context_unref(entered); /* last, because this can destroy the context */
+  cch_context_unref(primary);
   cch_context_unref(saved);
+  return status;
+}
+
+int order_raw_streams(uintptr_t consumer, uintptr_t producer, cch_stream *known, int device) {
+  cch_stream *waiting = NULL, *ahead = cch_stream_ref(known);
+  int status = resolve(&waiting, consumer, device);
+  if (status == 0 && ahead == NULL)
+    status = resolve(&ahead, producer, device);
+  if (status == 0)
+    status = cch_stream_order(waiting, ahead);
+  cch_stream_unref(waiting);
+  cch_stream_unref(ahead);
   return status;
 }
 
