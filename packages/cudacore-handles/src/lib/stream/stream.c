@@ -187,7 +187,7 @@ static int create_and_record(CUevent *out, CUstream stream) {
 /* Finds whether a stream is being captured: -1 for the legacy stream if a stream that it would wait for is. */
 static int find_capture(int *out, CUstream raw) {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  int status = CCH__CALL(cuStreamIsCapturing, (raw, &capture));
+  int status = cch__driver.cuStreamIsCapturing != NULL ? CCH__CALL(cuStreamIsCapturing, (raw, &capture)) : 0;
   *out = status == 0 ? capture != CU_STREAM_CAPTURE_STATUS_NONE : -1;
   return status == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ? 0 : status;
 }

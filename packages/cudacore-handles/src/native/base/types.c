@@ -56,14 +56,6 @@ bool types_read(const state *st, const void *type, type_entry *out) {
   return out->type != NULL;
 }
 
-const dl_exchange_api *types_exchange_api(const state *st, const void *type) {
-  read_begin(st);
-  const type_entry *known = find(st, type);
-  const dl_exchange_api *api = known != NULL ? known->exchange : NULL;
-  read_end(st);
-  return api;
-}
-
 void types_learn(const state *st, const void *type, int step, const attribute *known) {
   PyObject *unused = known->property;
   write_begin((state *)(uintptr_t)st);

@@ -73,8 +73,6 @@ void types_clear(state *st);
  */
 bool types_read(const state *st, const void *type, type_entry *out);
 void types_unref(type_entry *entry);
-/* Returns the exchange API of a type, or NULL. This is faster than types_read(). */
-const dl_exchange_api *types_exchange_api(const state *st, const void *type);
 /* Calls the resolver, which registers the type of a value if it can. Returns its answer, or -1 with an exception. */
 int types_resolve(const state *st, PyObject *value);
 /* Stores the property that an attribute of a type's entry is. Takes over the reference to it, which can be NULL. */

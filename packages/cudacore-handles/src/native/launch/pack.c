@@ -236,26 +236,30 @@ static int pack_by_entry(const destination *to, PyObject *value, const type_entr
   }
 }
 
-static int pack_registered(const destination *to, PyObject *value) {
-  if ((PyObject *)Py_TYPE(value) == to->st->faces.buffer)
-    return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
-  const dl_exchange_api *api = types_exchange_api(to->st, Py_TYPE(value));
-  if (api != NULL)
-    return pack_exchanged(to, value, api->tensor_from_object);
-  type_entry how;
-  if (look_up(to->st, value, &how) < 0)
-    return -1;
-  int status = pack_by_entry(to, value, &how);
-  types_unref(&how);
-  return status;
+/* The entry of the type that was looked up last, or only a type that is NULL: many arguments are of one type. */
+static inline void forget(type_entry *last) {
+  if (last->type != NULL)
+    types_unref(last);
 }
 
-static int pack_value(const destination *to, PyObject *value) {
+static int pack_registered(const destination *to, PyObject *value, type_entry *last) {
+  if ((PyObject *)Py_TYPE(value) == to->st->faces.buffer)
+    return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
+  if (last->type != Py_TYPE(value)) {
+    forget(last);
+    if (look_up(to->st, value, last) < 0)
+      return -1;
+  }
+  return pack_by_entry(to, value, last);
+}
+
+/* The caller calls forget(). */
+static int pack_value(const destination *to, PyObject *value, type_entry *last) {
   if (PyLong_CheckExact(value))
     return pack_int(to, value);
   if (PyFloat_CheckExact(value))
     return pack_double(to, PyFloat_AsDouble(value));
-  return pack_registered(to, value);
+  return pack_registered(to, value, last);
 }
 
 /* ---- packing a block ---- */
@@ -318,18 +322,21 @@ int pack_values(const state *st, const layout *params, values given, unsigned ch
   /* Most arguments of most launches are pointers given as integers. They need none of the code below. */
   Py_ssize_t first = params->addresses ? pack_pointers(&given, out) : 0;
   uint64_t end = 8 * (uint64_t)first;
-  for (Py_ssize_t i = first; i < given.count; ++i) {
+  type_entry last;
+  int status = 0;
+  last.type = NULL;
+  for (Py_ssize_t i = first; i < given.count && status == 0; ++i) {
     param p = param_at(params, i);
     if (p.offset != end)
       memset(out + end, 0, p.offset - end);
     end = (uint64_t)p.offset + p.size;
     const destination to = {st, out + p.offset, p.size, p.kind, p.element, i, keep, device};
-    if (pack_value(&to, value_at(&given, i)) < 0) {
+    status = pack_value(&to, value_at(&given, i), &last);
+    if (status < 0)
       name_argument(st, i);
-      return -1;
-    }
   }
-  return 0;
+  forget(&last);
+  return status;
 }
 
 int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyObject *value, unsigned char *out,
@@ -339,10 +346,13 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
                        params->count, plural((uint64_t)params->count));
   param p = param_at(params, index);
   const destination to = {st, out + p.offset, p.size, p.kind, p.element, index, keep, device};
-  if (pack_value(&to, value) == 0)
-    return 0;
-  name_argument(st, index);
-  return -1;
+  type_entry last;
+  last.type = NULL;
+  int status = pack_value(&to, value, &last);
+  if (status < 0)
+    name_argument(st, index);
+  forget(&last);
+  return status;
 }
 
 static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
