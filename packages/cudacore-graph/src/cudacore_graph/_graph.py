@@ -283,7 +283,8 @@ def _why_not(graph: Graph, definition: GraphDefinition, result: int, node: int, 
         parts.append(f"at the edge from {_describe(definition, before)}")
     if node:
         parts.append(f"{'to' if before else 'at'} {_describe(definition, node)}")
-        source = graph._source()
+        known = getattr(graph, "_source", None)  # an object for another library's handle has none
+        source = None if known is None else known()
         counterpart = _counterpart(source, definition, node)
         parts.append(
             counterpart

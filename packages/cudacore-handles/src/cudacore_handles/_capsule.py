@@ -26,7 +26,7 @@ _MAKERS: dict[str, Callable[[Any], Any]] = {
     "pool": lambda out: _resource_of(adopt(Pool, out)),
     "graph": lambda out: adopt(graph_package().GraphDefinition, out),
     "graph_node": lambda out: graph_package() and _native.adopt_node(address(out)),
-    "graph_exec": lambda out: graph_package().Graph._init(out),
+    "graph_exec": lambda out: adopt(graph_package().Graph, out),
 }
 
 
