@@ -185,21 +185,13 @@ def test_log_of_several_adaptors(pool: ch.DeviceMemoryResource, stream: ch.Strea
     assert [line.count("Thread,") for line in lines] == [1] + 6 * [0]
 
 
-def test_log_that_cannot_be_written(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has a full device")
+def test_log_that_cannot_be_written(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
     """If the log cannot be written, its lines would be lost silently."""
-    with pytest.raises(FileNotFoundError, match=r"log\.csv"):
-        ch.LoggingResourceAdaptor(pool, tmp_path / "no" / "log.csv")
-    with pytest.raises(ValueError, match="null"):
-        ch.LoggingResourceAdaptor(pool, f"{tmp_path}/log\0.csv")
-    with pytest.raises(TypeError, match="log_file_name"):
-        ch.LoggingResourceAdaptor(pool, 1)  # type: ignore[arg-type]
-    with pytest.raises(IsADirectoryError):
-        ch.LoggingResourceAdaptor(pool, tmp_path)
-    if sys.platform == "linux":
-        log = ch.LoggingResourceAdaptor(pool, "/dev/full")
-        log.allocate(5, stream=stream).close()
-        with pytest.raises(ch.CUDAError, match="cannot be written"):
-            log.flush()
+    log = ch.LoggingResourceAdaptor(pool, "/dev/full")
+    log.allocate(5, stream=stream).close()
+    with pytest.raises(ch.CUDAError, match="cannot be written"):
+        log.flush()
 
 
 def test_log_at_exit(run_on_driver: Callable[..., str], tmp_path: Path) -> None:
@@ -229,9 +221,6 @@ def test_limit(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
     limiting.allocate(100, stream=stream).close()
     first.close()
     assert limiting.allocated_bytes == 0
-    for limit, error in ((0, ValueError), (-1, ValueError), ("1", TypeError)):
-        with pytest.raises(error, match="allocation_limit"):
-            ch.LimitingResourceAdaptor(pool, limit)  # type: ignore[arg-type]
 
 
 def test_limit_of_sizes_that_are_rounded_up(device: ch.Device, cuda_sim: Any) -> None:
@@ -285,8 +274,6 @@ def test_failure_callback(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> N
         adaptor.allocate(65 * MIB, stream=stream)
     assert caught.value.__context__ is None
     assert len(asked) == 3
-    with pytest.raises(TypeError, match="callback must be callable"):
-        ch.FailureCallbackResourceAdaptor(pool, 1)  # type: ignore[arg-type]
 
 
 def test_failure_callback_gets_an_int(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:

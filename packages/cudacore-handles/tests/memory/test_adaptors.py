@@ -173,27 +173,6 @@ def test_memory_between_processes(adapt: Adapt, device: ch.Device, stream: ch.St
         assert len(pickle.dumps(buffer)) > 0
 
 
-@pytest.mark.cuda_sim
-@pytest.mark.parametrize("upstream", ["pool", "virtual"])
-def test_failures(
-    adapt: Adapt, upstream: str, cuda_sim: Any, device: ch.Device, pool: ch.DeviceMemoryResource, stream: ch.Stream
-) -> None:
-    """A failed allocation would be hidden, or be counted."""
-    call, mr = ("cuMemAllocFromPoolAsync", pool) if upstream == "pool" else ("cuMemCreate", ch.VirtualMemoryResource(0))
-    outer = ch.LimitingResourceAdaptor(ch.StatisticsResourceAdaptor(adapt(mr)), 2 * MIB)
-    statistics: Any = outer.upstream_mr
-    outer.allocate(100, stream=stream).close()
-    with cuda_sim.failing(call, error=UNKNOWN), pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNKNOWN"):
-        outer.allocate(100, stream=stream)
-    with cuda_sim.failing(call, nth=0, error=OUT_OF_MEMORY), pytest.raises(ch.OutOfMemoryError):
-        outer.allocate(100, stream=stream)
-    with cuda_sim.failing(call, error=OUT_OF_MEMORY):
-        outer.allocate(100, stream=stream).close()
-    assert statistics.allocation_counts[::2][:1] == (0,)
-    assert statistics.allocation_counts.total_count == 2
-    outer.allocate(2 * MIB, stream=stream).close()  # the failed allocation does not count against the limit
-
-
 def test_chain(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -> None:
     """An adaptor would not record the allocations of the adaptors around it."""
     chain: list[Any] = [pool]

@@ -117,16 +117,6 @@ def test_view_of_a_buffer_that_another_thread_closes(monkeypatch: pytest.MonkeyP
 # ---- when the memory is freed
 
 
-@pytest.mark.parametrize("bad", [0, "stream", object()])
-def test_a_bad_deallocation_stream(buffer: ch.Buffer, stream: ch.Stream, bad: Any, content: Content) -> None:
-    """A buffer that is closed with an invalid stream would count as closed, and its memory would leak."""
-    for use in (buffer.close, buffer.set_deallocation_stream):
-        with pytest.raises(TypeError, match="a Stream is needed"):
-            use(bad)
-    assert not buffer.is_closed
-    assert content(buffer) == bytes(range(64))
-
-
 # ---- access by the host
 
 

@@ -48,23 +48,6 @@ def test_options() -> None:
         made.overlap_mode = "default"  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"src_access_order": "x"}, ValueError, "invalid src_access_order: 'x'; it must be one of 'stream', 'during"),
-        ({"src_access_order": None}, ValueError, "invalid src_access_order: None"),
-        ({"overlap_mode": 1}, ValueError, "invalid overlap_mode: 1; it must be one of 'default', 'prefer"),
-        ({"src_location_hint": 3}, TypeError, r"CopyOptions.src_location_hint must be a Device or a Host, got int: 3"),
-        ({"dst_location_hint": "host"}, TypeError, r"CopyOptions.dst_location_hint must be .* got str"),
-        ({"dst_location_hint": Host(4095)}, ValueError, "this machine has nodes"),
-    ],
-)
-def test_bad_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
-    """Invalid options would reach the driver at the first copy."""
-    with pytest.raises(error, match=message):
-        CopyOptions(**options)
-
-
 @pytest.mark.parametrize("order", list(MemcpySrcAccessOrder))
 def test_a_copy_with_options(
     device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned, order: MemcpySrcAccessOrder
@@ -101,22 +84,6 @@ def test_a_source_that_changes_after_the_call(stream: ch.Stream, pinned: Pinned,
         on.sync()
         assert bytes(out.__buffer__()) == bytes([value]) * len(view)
     view.release()
-
-
-def test_bad_copies_with_options(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
-    """Invalid input would be accepted if options are given."""
-    buffer = pinned(SIZE)
-    with pytest.raises(ValueError, match=r"buffer sizes mismatch between src and dst \(sizes are: src=64, dst=8\)"):
-        buffer.copy_to(pinned(8), stream=stream, options=CopyOptions())
-    closed = pinned(SIZE)
-    closed.close()
-    for use in (
-        lambda: buffer.copy_to(closed, stream=stream, options=CopyOptions()),
-        lambda: closed.copy_to(buffer, stream=stream, options=CopyOptions()),
-        lambda: closed.copy_to(stream=stream, options=CopyOptions()),
-    ):
-        with pytest.raises(ch.ClosedError):
-            use()
 
 
 # ---- batches
@@ -207,33 +174,6 @@ def test_older_drivers(run_on_sim: Callable[..., str], version: str, calls: str)
     assert out.splitlines() == [calls, "[1, 2, 3]"]
 
 
-def test_bad_batches(device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
-    """Part of an invalid batch would be copied, or an object that is not a buffer would reach the driver."""
-    out = [pinned(SIZE) for _ in sources]
-    closed = pinned(SIZE)
-    closed.close()
-    for srcs, dsts, options, error, message in (
-        ([], [], None, ValueError, "copy_batch: empty buffers sequence"),
-        (sources, out[:2], None, ValueError, "copy_batch: srcs length 3 does not match dsts length 2"),
-        (sources, [*out[:2], pinned(8)], None, ValueError, r"buffer size mismatch at index 2 \(src=64, dst=8\)"),
-        (sources[0], out[0], None, TypeError, "pass a sequence of Buffers; for a single buffer use Buffer.copy_to"),
-        ([*sources[:2], 3], out, None, TypeError, "copy_batch: expected Buffer, got int"),
-        (sources, [*out[:2], None], None, TypeError, "copy_batch: expected Buffer, got NoneType"),
-        (None, out, None, TypeError, "copy_batch: buffers must be a sequence of Buffer, got NoneType"),
-        (sources, iter(out), None, TypeError, "copy_batch: buffers must be a sequence of Buffer"),
-        (sources, [*out[:2], closed], None, ch.ClosedError, "Buffer has been closed"),
-        (sources, out, {}, TypeError, "options must be CopyOptions or a sequence of CopyOptions, got dict"),
-        (sources, out, [CopyOptions()], ValueError, "options length 1 does not match buffers length 3"),
-        (sources, out, [None] * 3, TypeError, "each options element must be CopyOptions, got NoneType"),
-    ):
-        with pytest.raises(error, match=message):
-            ch.copy_batch(stream, srcs, dsts, options=options)  # type: ignore[arg-type]
-    for bad in (None, 3, "stream"):
-        with pytest.raises(TypeError, match=r"[sS]tream"):
-            ch.copy_batch(bad, sources, out)  # type: ignore[arg-type]
-    assert first_bytes(out, stream) == [0, 0, 0]
-
-
 # ---- parts
 
 
@@ -267,39 +207,6 @@ def test_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
         out.copy_part_from(source, 4, height=2, src_pitch=8, dst_height=height, stream=stream)
     stream.sync()
     assert view[:8].tolist() == [0, 1, 2, 3, 8, 9, 10, 11]
-
-
-def test_bad_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
-    """Rows that overlap, or that are not within a buffer, would reach the driver, or other memory would be copied."""
-    source, out = pinned(SIZE), pinned(SIZE)
-    source.__buffer__()[:] = bytes([1]) * SIZE
-    for width, options, error, message in (
-        (65, {}, ValueError, "the part ends 65 bytes into dst, which has 64"),
-        (8, {"height": 9}, ValueError, "the part ends 72 bytes into dst"),
-        (8, {"src_offset": 57}, ValueError, "the part ends 65 bytes into src"),
-        (8, {"dst_offset": 2**63 - 1}, ValueError, "bytes into dst"),
-        (8, {"height": 2, "src_pitch": 7}, ValueError, "src_pitch is 7, less than the width, 8: rows would overlap"),
-        (8, {"depth": 2, "dst_pitch": 0}, ValueError, "dst_pitch is 0, less than the width"),
-        (4, {"height": 2, "depth": 2, "dst_height": 1}, ValueError, "dst_height is 1, less than the height, 2"),
-        (8, {"height": 2, "src_pitch": 2**30, "src_height": 2**62}, ValueError, "bytes into src"),
-        (8, {"height": 2, "dst_pitch": 2**31}, ValueError, "dst_pitch is 2147483648; CUDA's limit is 2147483647 bytes"),
-        (0, {}, ValueError, "the part has a width of 0, a height of 1, a depth of 1: it is empty"),
-        (8, {"height": 0}, ValueError, "a height of 0"),
-        (-1, {}, ValueError, "width is -1"),
-        (8, {"depth": 1.5}, TypeError, "depth must be an int"),
-        (8, {"src_offset": "1"}, TypeError, "src_offset must be an int"),
-        (8, {"dst_height": True}, TypeError, "dst_height must be an int"),
-    ):
-        with pytest.raises(error, match=message):
-            out.copy_part_from(source, width, stream=stream, **options)
-    with pytest.raises(TypeError, match="src must be a Buffer, not ndarray; copy_from"):
-        out.copy_part_from(np.zeros(8), 8, stream=stream)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="stream is required"):
-        out.copy_part_from(source, 8, stream=None)  # type: ignore[arg-type]
-    source.close()
-    with pytest.raises(ch.ClosedError):
-        out.copy_part_from(source, 8, stream=stream)
-    assert first_bytes([out], stream) == [0]
 
 
 # ---- between devices

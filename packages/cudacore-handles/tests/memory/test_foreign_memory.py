@@ -33,35 +33,6 @@ def test_an_owner_is_kept_exactly_as_long_as_the_memory(device: ch.Device) -> No
     assert buffer.owner is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((-1, 8), ValueError, "the memory's address; -1 is not an address"),
-        ((2**64, 8), ValueError, "the memory's address; 18446744073709551616 is not an address"),
-        (("4096", 8), TypeError, "ptr must be an int, the memory's address, not str"),
-        ((4096.0, 8), TypeError, "ptr must be an int, the memory's address, not float"),
-        ((object(), 8), TypeError, "ptr must be an int, the memory's address, not object"),
-        ((4096, -1), ValueError, "size is -1; it must be from 0"),
-        ((4096, "8"), TypeError, "size must be an int"),
-        ((4096, None), TypeError, "size must be an int"),
-        ((4096, 8, "mr"), TypeError, "mr must be a MemoryResource, not str"),
-        (
-            (4096, 8, ch.LegacyPinnedMemoryResource(), object()),
-            ValueError,
-            "owner and memory resource cannot be both",
-        ),
-    ],
-)
-def test_bad_handles(device: ch.Device, arguments: Any, error: type[Exception], message: str) -> None:
-    """A buffer could be made from something that is not memory."""
-    before = ch.live_counts()
-    with pytest.raises(error, match=message):
-        ch.Buffer.from_handle(*arguments)
-    with pytest.raises(TypeError, match="a Stream is needed"):
-        ch.Buffer.from_handle(4096, 8, stream=0)  # type: ignore[arg-type]
-    assert ch.live_counts() == before
-
-
 def test_handles_of_cuda_bindings(device: ch.Device) -> None:
     """A buffer could not be made from an address of cuda.bindings, from NULL, or with a size of 0 bytes."""
     from cuda.bindings import driver

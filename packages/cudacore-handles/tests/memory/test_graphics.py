@@ -245,63 +245,6 @@ def test_there_is_no_opengl(device: ch.Device, on_sim: bool) -> None:
         GraphicsResource.from_gl_image(1, GL_TEXTURE_2D)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "text"),
-    [
-        (lambda: GraphicsResource(), RuntimeError, "GraphicsResource objects cannot be instantiated directly"),
-        (lambda: GraphicsResource.from_gl_buffer("1"), TypeError, "gl_buffer must be an int, as OpenGL gives it"),
-        (lambda: GraphicsResource.from_gl_buffer(-1), ValueError, "gl_buffer must be an int of 32 bits.*not -1"),
-        (lambda: GraphicsResource.from_gl_image(1.0, 1), TypeError, "image must be an int"),
-        (lambda: GraphicsResource.from_gl_image(1, 0), ValueError, "target must be what OpenGL calls the image's"),
-        (lambda: GraphicsResource.from_gl_buffer(1, flags="x"), ValueError, "Unknown register flag 'x'"),
-        (lambda: GraphicsResource.from_gl_buffer(1, flags=["none", "y"]), ValueError, "Unknown register flag 'y'"),
-        (lambda: GraphicsResource.from_gl_buffer(1, flags=3), TypeError, "flags must be a str, or a list"),
-        (lambda: GraphicsResource.from_gl_buffer(1, stream=3), TypeError, "Stream"),
-    ],
-)
-def test_bad_arguments(call: Callable[[], object], error: type[Exception], text: str) -> None:
-    """An invalid value would reach the driver."""
-    with pytest.raises(error, match=text):
-        call()
-
-
-@pytest.mark.cuda_sim
-def test_each_call_can_fail(gl: OpenGL, stream: ch.Stream) -> None:
-    """A failure of the driver would be ignored, or leave a resource that can be neither used nor closed."""
-    import cudacore_sim as sim
-
-    def live() -> int:
-        return sim.live()["graphics"]
-
-    name = gl.buffer().name
-    with sim.failing("cuGraphicsGLRegisterBuffer"), pytest.raises(CUDAError, match="cuGraphicsGLRegisterBuffer"):
-        GraphicsResource.from_gl_buffer(name)
-    with sim.failing("cuGraphicsGLRegisterImage"), pytest.raises(CUDAError, match="cuGraphicsGLRegisterImage"):
-        GraphicsResource.from_gl_image(name, GL_TEXTURE_2D)
-    assert live() == 0
-    resource = GraphicsResource.from_gl_buffer(name)
-    for call in ("cuGraphicsMapResources", "cuGraphicsResourceGetMappedPointer"):
-        with sim.failing(call), pytest.raises(CUDAError, match=call):
-            resource.map(stream=stream)
-        assert not resource.is_mapped
-    buffer = resource.map(stream=stream)
-    for failing in (resource.unmap, resource.close, buffer.close):
-        with sim.failing("cuGraphicsUnmapResources"), pytest.raises(CUDAError, match="cuGraphicsUnmapResources"):
-            failing()
-        assert resource.is_mapped
-        assert not buffer.is_closed
-        buffer.fill(1, stream=stream)
-    with sim.failing("cuGraphicsUnregisterResource"), pytest.raises(CUDAError, match="cuGraphicsUnregisterResource"):
-        resource.close()
-    assert not resource.is_mapped
-    assert not resource.is_closed
-    assert live() == 1
-    buffer = resource.map(stream=stream)
-    resource.close()
-    assert buffer.is_closed
-    assert live() == 0
-
-
 @pytest.mark.cuda_sim
 def test_dropped_in_a_host_function(gl: OpenGL, stream: ch.Stream) -> None:
     """Mapped memory whose last reference is dropped where CUDA calls are forbidden would stay mapped forever."""

@@ -106,18 +106,6 @@ def test_accessed_by(advised: ch.ManagedBuffer, device: ch.Device) -> None:
         places.remove(device)
 
 
-@pytest.mark.cuda_sim
-def test_all_access_or_none(advised: ch.ManagedBuffer, device: ch.Device) -> None:
-    """If the driver refuses a step of a change, `accessed_by` would be changed partially."""
-    import cudacore_sim as sim
-
-    advised.accessed_by = [device]
-    for wanted, nth in (([Host()], 1), ([Host()], 2), ([Host(), device], 1)):
-        with sim.failing("cuMemAdvise", nth=nth), pytest.raises(ch.CUDAError, match="cuMemAdvise"):
-            advised.accessed_by = wanted
-        assert set(advised.accessed_by) == {device}
-
-
 @pytest.mark.parametrize(
     ("bad", "error", "message"),
     [
@@ -150,41 +138,6 @@ def test_bad_places(
             use()
     assert buffer.preferred_location is None
     assert not buffer.accessed_by  # no element of an invalid set was added
-
-
-def test_other_bad_input(buffer: ch.ManagedBuffer, stream: ch.Stream) -> None:
-    """Invalid locations, sets and streams would reach the driver."""
-    with pytest.raises(
-        ValueError, match=r"location is Host\(numa_id=0\), and accessed_by does not distinguish NUMA nodes"
-    ):
-        buffer.accessed_by.add(Host(0))
-    with pytest.raises(TypeError, match="accessed_by must be a set of Device or Host, not NoneType"):
-        buffer.accessed_by = None  # type: ignore[assignment]
-    with pytest.raises(TypeError, match="location must be a Device or a Host, got NoneType"):
-        buffer.prefetch(None, stream=stream)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="stream is required"):
-        buffer.prefetch(Host(), stream=None)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="Stream or GraphBuilder expected, got int"):
-        ch.discard_batch(3, [buffer])  # type: ignore[arg-type]
-
-
-def test_closed(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) -> None:
-    """Advice would be given for the address of a closed buffer, which may now belong to another buffer."""
-    places = buffer.accessed_by
-    buffer.close()
-    for use in (
-        lambda: buffer.read_mostly,
-        lambda: buffer.preferred_location,
-        lambda: buffer.last_prefetch_location,
-        lambda: buffer.accessed_by,
-        lambda: len(places),
-        lambda: places.add(device),
-        lambda: buffer.prefetch(device, stream=stream),
-        lambda: buffer.discard(stream=stream),
-        lambda: ch.discard_batch(stream, [buffer]),
-    ):
-        with pytest.raises(ch.ClosedError):
-            use()
 
 
 # ---- moving memory

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from opengl import SimulatedBuffer
 
 import cudacore_handles as ch
 from cudacore_handles.texture import MipmappedArrayOptions, OpaqueArrayOptions, ResourceDescriptor
@@ -37,13 +39,16 @@ class World:
         self.buffers = [device.allocate(SIZE, stream=self.stream) for _ in range(4)]
         self.sharable = self.shared.allocate(SIZE, stream=self.stream)
         self.managed = self.managed_pool.allocate(SIZE, stream=self.stream)
-        self.advised = ch.LegacyManagedMemoryResource().allocate(SIZE)
+        self.legacy_managed = ch.LegacyManagedMemoryResource()
+        self.advised = self.legacy_managed.allocate(SIZE)
+        self.advised.accessed_by = {device}
         self.pinned = self.legacy.allocate(SIZE)
         self.mapped = self.virtual.allocate(SIZE)
-        self.legacy_managed = ch.LegacyManagedMemoryResource()
         self.array = np.zeros(SIZE)
+        self.gl = SimulatedBuffer(bytes(SIZE))
         self.mapped.fill(7, stream=self.stream)
         self.exported = self.virtual.export_allocation(self.mapped)
+        self.adapted, self.adapted_virtual = adaptors(self.pool, SIZE), adaptors(self.virtual, self.mapped.size)
 
     def state(self) -> tuple[object, ...]:
         """Return everything that an operation must leave unchanged."""
@@ -52,6 +57,7 @@ class World:
         return (
             bytes(back),
             set(self.pool.peer_accessible_by),
+            [each.allocated_bytes for each in (*self.adapted, *self.adapted_virtual)],
             (self.advised.read_mostly, self.advised.preferred_location, set(self.advised.accessed_by)),
             ch.Device().device_id,
             bool(self.stream.is_nonblocking),
@@ -61,10 +67,14 @@ class World:
 OPERATIONS: dict[str, Operation] = {}
 
 
-def adaptors(mr: ch.MemoryResource) -> ch.MemoryResource:
-    """Wrap a memory resource in one adaptor of each kind."""
-    counting = ch.StatisticsResourceAdaptor(ch.LimitingResourceAdaptor(mr, 1 << 30))
-    return ch.FailureCallbackResourceAdaptor(ch.TrackingResourceAdaptor(counting), lambda size: False)
+def adaptors(mr: ch.MemoryResource, limit: int) -> tuple[Any, ...]:
+    """Wrap a memory resource in one adaptor of each kind; return those that count the live bytes, the outermost first.
+
+    The limit is that of one allocation, so a failed allocation must not count against it.
+    """
+    tracking = ch.TrackingResourceAdaptor(ch.LoggingResourceAdaptor(ch.StatisticsResourceAdaptor(mr), os.devnull))
+    inner = ch.LimitingResourceAdaptor(ch.FailureCallbackResourceAdaptor(tracking, lambda size: False), limit)
+    return ch.LimitingResourceAdaptor(ch.StatisticsResourceAdaptor(inner), limit), inner, tracking
 
 
 def operation(name: str, do: Callable[[World], Any], undo: Callable[[World, Any], object] = nothing) -> None:
@@ -75,8 +85,8 @@ def operation(name: str, do: Callable[[World], Any], undo: Callable[[World, Any]
 operation("allocate", lambda w: w.device.allocate(SIZE, stream=w.stream))
 operation("allocate on a default stream", lambda w: w.device.allocate(SIZE, stream=w.device.default_stream))
 operation("allocate from a pool", lambda w: w.pool.allocate(SIZE, stream=w.stream))
-operation("allocate through adaptors", lambda w: adaptors(w.pool).allocate(SIZE, stream=w.stream))
-operation("allocate virtual memory through adaptors", lambda w: adaptors(w.virtual).allocate(SIZE, stream=w.stream))
+operation("allocate through adaptors", lambda w: w.adapted[0].allocate(SIZE, stream=w.stream))
+operation("allocate virtual memory through adaptors", lambda w: w.adapted_virtual[0].allocate(SIZE, stream=w.stream))
 operation("memory info", lambda w: w.device.memory_info)
 operation("allocate managed", lambda w: w.managed_pool.allocate(SIZE, stream=w.stream))
 operation("allocate legacy managed", lambda w: w.legacy_managed.allocate(SIZE, stream=w.stream))
@@ -126,8 +136,8 @@ operation(
 )
 operation(
     "accessed_by",
-    lambda w: setattr(w.advised, "accessed_by", {w.device, ch.Host()}),
-    lambda w, _: setattr(w.advised, "accessed_by", ()),
+    lambda w: setattr(w.advised, "accessed_by", {ch.Host()}),
+    lambda w, _: setattr(w.advised, "accessed_by", {w.device}),
 )
 operation("view", lambda w: w.buffers[0].view("float32", (8, 8)))
 operation("export", lambda w: w.buffers[0].__dlpack__(stream=int(w.other.handle)))
@@ -153,6 +163,10 @@ operation("array", lambda w: w.device.create_opaque_array(TEXELS))
 operation("mipmapped array", lambda w: w.device.create_mipmapped_array(LEVELS).get_level(1))
 operation("texture", lambda w: w.device.create_texture_object(resource=texels(w)))
 operation("surface", lambda w: w.device.create_surface_object(resource=texels(w)))
+operation("register an image", lambda w: ch.GraphicsResource.from_gl_image(w.gl.name, 0x0DE1))
+operation("unmap a resource", lambda w: map_and_end(w, lambda resource, buffer: resource.unmap()))
+operation("close a mapped resource", lambda w: map_and_end(w, lambda resource, buffer: resource.close()))
+operation("close a mapped buffer", lambda w: map_and_end(w, lambda resource, buffer: buffer.close()))
 
 
 # Operations with a second device.
@@ -200,8 +214,21 @@ def grow_elsewhere(w: World, place: str) -> ch.Buffer:
     resource = ch.VirtualMemoryResource(w.device, {"location_type": place, "handle_type": None})
     # The size is larger than any gap between allocations, so the memory lies after all others, and can grow in place.
     first = resource.allocate(74 << 20)
-    with resource.modify_allocation(first, 2 * first.size):
-        return resource.modify_allocation(first, first.size + 1)  # the addresses after `first` are taken now
+    second = resource.modify_allocation(first, 2 * first.size)  # memory in two pieces
+    with first, second, resource.modify_allocation(second, second.size + 1):
+        return resource.modify_allocation(second, second.size + 1)  # the addresses after `second` are taken now
+
+
+def map_and_end(w: World, end: Callable[[ch.GraphicsResource, ch.Buffer], None]) -> None:
+    with ch.GraphicsResource.from_gl_buffer(w.gl.name) as resource:
+        buffer = resource.map(stream=w.stream)
+        try:
+            end(resource, buffer)
+        except ch.CUDAError as error:
+            if error.operation == "cuGraphicsUnmapResources" and (buffer.is_closed or not resource.is_mapped):
+                raise AssertionError("the resource was unmapped in spite of the failure") from error
+            raise
+        assert buffer.is_closed
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.startswith("device 1")])

@@ -71,41 +71,6 @@ def test_trim(made: Any, stream: ch.Stream) -> None:
     assert made.attributes.reserved_mem_current == 0
 
 
-@pytest.mark.parametrize(
-    ("bad", "error", "message"),
-    [
-        (-1, ValueError, "min_bytes_to_keep is -1"),
-        (1.0, TypeError, "min_bytes_to_keep must be an int"),
-        (None, TypeError, "not NoneType"),
-    ],
-)
-def test_bad_trim(made: Any, bad: Any, error: type[Exception], message: str) -> None:
-    """An invalid number of bytes would reach the driver."""
-    with pytest.raises(error, match=message):
-        made.trim(bad)
-
-
-@pytest.mark.parametrize("cls", [ch.DeviceMemoryResource, ch.PinnedMemoryResource, ch.ManagedMemoryResource])
-def test_bad_options(device: ch.Device, cls: Any) -> None:
-    """Invalid options would be ignored."""
-    make = (lambda options: cls(0, options)) if cls is ch.DeviceMemoryResource else cls
-    with pytest.raises(TypeError, match=f"must be provided as an object of type {cls.__name__}Options"):
-        make("x")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'size'"):
-        make({"size": 1})
-    if cls is ch.ManagedMemoryResource:
-        return
-    if cls is ch.DeviceMemoryResource:
-        for bad, error in ((-1, ValueError), ("0", TypeError)):
-            with pytest.raises(error, match="device_id"):
-                cls(bad)
-    with pytest.raises(TypeError, match="ipc_enabled must be True or False"):
-        make({"ipc_enabled": "x"})
-    for bad, error in ((-1, ValueError), (1.5, TypeError), (2**63, ValueError)):
-        with pytest.raises(error, match="max_size"):
-            make({"max_size": bad})
-
-
 # ---- host memory
 
 
@@ -134,14 +99,6 @@ def test_numa_nodes(device: ch.Device) -> None:
     mr = ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(numa_id=0))
     assert mr.numa_id == 0
     assert repr(mr) == "<PinnedMemoryResource of NUMA node 0 of the host>"
-    for bad, error, message in (
-        (-1, ValueError, "numa_id must be >= 0, got -1"),
-        (True, TypeError, "numa_id must be an int"),
-        ("0", TypeError, "not str"),
-        (4095, ValueError, "numa_id is on NUMA node 4095; this machine has nodes"),
-    ):
-        with pytest.raises(error, match=message):
-            ch.PinnedMemoryResource({"numa_id": bad})
 
 
 def test_devices_are_given_access(device: ch.Device) -> None:
@@ -194,26 +151,6 @@ def test_the_closest_node(device: ch.Device) -> None:
     mr = ch.ManagedMemoryResource(ch.ManagedMemoryResourceOptions(preferred_location_type="host_numa"))
     node = max(device.properties.host_numa_id, 0)
     assert mr.preferred_location == (ManagedMemoryLocationType.HOST_NUMA, node)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"preferred_location": 0, "preferred_location_type": "host"}, ValueError, "must be None when .* got 0"),
-        ({"preferred_location_type": "device"}, ValueError, r"must be a device ordinal \(>= 0\) when .* got None"),
-        ({"preferred_location": -2}, ValueError, r"must be a device ordinal \(>= 0\) .* got -2"),
-        ({"preferred_location": 99}, ValueError, "device_id must be within"),
-        ({"preferred_location": True}, TypeError, "preferred_location must be an int or None, not bool"),
-        ({"preferred_location": "a"}, TypeError, "not str"),
-        ({"preferred_location_type": "x"}, ValueError, "'x' is not a valid .* 'device', 'host', 'host_numa'"),
-        ({"preferred_location": -1, "preferred_location_type": "host_numa"}, ValueError, "a NUMA node"),
-        ({"preferred_location": 4095, "preferred_location_type": "host_numa"}, ValueError, "this machine has nodes"),
-    ],
-)
-def test_bad_locations(device: ch.Device, options: dict[str, Any], error: type[Exception], message: str) -> None:
-    """An invalid location would reach the driver, or be ignored."""
-    with pytest.raises(error, match=message):
-        ch.ManagedMemoryResource(options)
 
 
 # ---- older drivers

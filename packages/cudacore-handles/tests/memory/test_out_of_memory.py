@@ -364,10 +364,19 @@ def resources(device: ch.Device) -> dict[str, tuple[str, Callable[[], ch.Buffer]
         "synchronous": ("cuMemAlloc", lambda: _SynchronousMemoryResource(0).allocate(256)),
         "virtual": ("cuMemCreate", lambda: virtual.allocate(256)),
         "growing": ("cuMemCreate", lambda: virtual.modify_allocation(small, small.size + 1)),
+        "adaptor": ("cuMemAllocFromPoolAsync", lambda: limited_to(256, device.memory_resource, stream=stream)),
+        "adaptor of virtual": ("cuMemCreate", lambda: limited_to(small.size, virtual)),
     }
 
 
-KINDS = ("device", "pinned", "managed", "legacy pinned", "legacy managed", "synchronous", "virtual", "growing")
+def limited_to(limit: int, resource: ch.MemoryResource, **options: Any) -> ch.Buffer:
+    return ch.StatisticsResourceAdaptor(ch.LimitingResourceAdaptor(resource, limit)).allocate(256, **options)
+
+
+KINDS = (
+    *("device", "pinned", "managed", "legacy pinned", "legacy managed", "synchronous", "virtual", "growing"),
+    *("adaptor", "adaptor of virtual"),
+)
 
 
 @pytest.mark.cuda_sim

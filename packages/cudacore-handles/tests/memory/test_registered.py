@@ -160,28 +160,6 @@ def test_kinds_of_arrays(device: ch.Device, stream: ch.Stream, make: Callable[[]
         assert set(bytes(buffer.__buffer__())) == {1}
 
 
-def test_what_cannot_be_registered(device: ch.Device, stream: ch.Stream) -> None:
-    """Memory that does not belong to the array, or was freed, would be registered with the driver."""
-    memory = device.allocate(8, stream=stream)
-    pinned = ch.LegacyPinnedMemoryResource().allocate(8)
-    for array, kind, text in (
-        (np.zeros((4, 4))[:, ::2], ValueError, "not C-contiguous"),
-        (np.float64(1), TypeError, "NumPy scalar"),
-        (7, TypeError, "array must be a Buffer, or an array"),
-        (np.array([object()]), TypeError, "Python objects"),
-        (memory, ValueError, "CUDA allocated or registered"),
-        (pinned.view("int8"), ValueError, "CUDA allocated or registered"),
-        (np.ma.array([1.0, 2.0], mask=[True, False]), TypeError, "masked"),
-    ):
-        with pytest.raises(kind, match=text):
-            register_host_memory(array)
-    for name in ("read_only", "portable", "mapped", "iomemory"):
-        with pytest.raises(TypeError, match=name):
-            register_host_memory(np.zeros(4), **{name: "yes"})
-    with pytest.raises(ValueError, match="is read-only, and must be writable"):
-        register_host_memory(b"abc", read_only=False)
-
-
 def test_flags(device: ch.Device) -> None:
     """A flag would not reach the driver."""
     from cudacore_handles._base.errors import call_driver

@@ -147,10 +147,6 @@ def test_descriptors_are_closed(resource: VirtualMemoryResource, buffer: ch.Buff
     again.close()
     assert descriptors() == before
     assert repr(again) == "<IPCVirtualMemoryDescriptor closed>"
-    with pytest.raises(ch.ClosedError):
-        resource.import_allocation(again)
-    with pytest.raises(ch.ClosedError):
-        _ = again.descriptors
 
 
 def test_closed_during_an_import(
@@ -188,46 +184,12 @@ def test_plain_pickle(resource: VirtualMemoryResource, buffer: ch.Buffer) -> Non
 # ---- invalid exports and imports
 
 
-def test_what_cannot_be_exported(device: ch.Device, resource: VirtualMemoryResource, stream: ch.Stream) -> None:
-    """For memory that cannot be exported, the error would be the driver's, without a reason."""
-    private = VirtualMemoryResource(device, {"handle_type": None})
-    with pytest.raises(RuntimeError, match="made with handle_type=None, and cannot be shared"):
-        private.export_allocation(private.allocate(1))
-    with pytest.raises(RuntimeError, match="made with handle_type=None, and cannot be shared"):
-        pickle.dumps(private.allocate(1))
-    with pytest.raises(ValueError, match="of another memory resource"):
-        resource.export_allocation(device.allocate(8, stream=stream))
-    with pytest.raises(TypeError, match="buf must be a Buffer, not int"):
-        resource.export_allocation(3)  # type: ignore[arg-type]
-    closed = resource.allocate(1)
-    closed.close()
-    with pytest.raises(ch.ClosedError):
-        resource.export_allocation(closed)
-
-
 def test_what_cannot_be_imported(device: ch.Device, resource: VirtualMemoryResource, buffer: ch.Buffer) -> None:
     """A file of another kind would be imported, or memory that does not exist would be mapped."""
-    with pytest.raises(TypeError, match="descriptor must be an IPCVirtualMemoryDescriptor, not int"):
-        resource.import_allocation(3)  # type: ignore[arg-type]
     with open(os.devnull) as file:
         handle = IPCVirtualMemoryDescriptor([file.fileno()], [resource.granularity])
         with pytest.raises(ch.CUDAError, match="must be those of export_allocation"):
             resource.import_allocation(handle)
-    with resource.export_allocation(buffer) as handle:
-        for arguments, error, text in (
-            ((handle.descriptors, ()), ValueError, "1 descriptors and 0 sizes"),
-            ((("x",), handle.sizes), ValueError, "'x', which is not a file descriptor"),
-            (((-1,), handle.sizes), ValueError, "-1, which is not a file descriptor"),
-            (((1 << 30,), handle.sizes), OSError, "Bad file descriptor"),
-            ((handle.descriptors, handle.sizes, 5, buffer.size), ValueError, "are not within"),
-            ((handle.descriptors, handle.sizes, buffer.size + 1), ValueError, "are not within"),
-            ((handle.descriptors, (-1,)), ValueError, "sizes is -1"),
-        ):
-            with pytest.raises(error, match=text):
-                IPCVirtualMemoryDescriptor(*arguments)  # type: ignore[arg-type]
-        wrong = IPCVirtualMemoryDescriptor(handle.descriptors, [2 * buffer.size])
-        with pytest.raises(ch.CUDAError, match="with their sizes"):
-            resource.import_allocation(wrong)
     on_host = VirtualMemoryResource(device, {"location_type": "host", "handle_type": None})
     handle = resource.export_allocation(buffer)
     with pytest.raises(ValueError, match="not at the location of this memory resource"):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -223,83 +222,3 @@ def test_peers_are_read_once(device: ch.Device) -> None:
     """The first use would exhaust an iterator of peers, so that no peer gets access."""
     options = ch.VirtualMemoryResourceOptions(peers=iter([0]))
     assert [list(options.peers) for _ in range(2)] == [[0], [0]]
-
-
-@pytest.mark.parametrize(
-    ("bad", "error", "message"),
-    [
-        (-1, ValueError, "is -1; it must be from 0"),
-        (2**63, ValueError, "is 9223372036854775808"),
-        (1.0, TypeError, "must be an int"),
-        (True, TypeError, "must be an int"),
-    ],
-)
-def test_bad_sizes(resource: VirtualMemoryResource, bad: Any, error: type[Exception], message: str) -> None:
-    """An invalid size would reach the driver."""
-    buffer = resource.allocate(1)
-    with pytest.raises(error, match=f"^size {message}"):
-        resource.allocate(bad)
-    with pytest.raises(error, match=f"^new_size {message}"):
-        resource.modify_allocation(buffer, bad)
-
-
-def test_bad_buffers(resource: VirtualMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
-    """modify_allocation() would accept memory of another resource."""
-    with pytest.raises(TypeError, match="buf must be a Buffer, not int"):
-        resource.modify_allocation(3, 1)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="buf is of another memory resource"):
-        resource.modify_allocation(device.allocate(64, stream=stream), 128)
-    closed = resource.allocate(1)
-    closed.close()
-    with pytest.raises(ch.ClosedError):
-        resource.modify_allocation(closed, 1 << 30)
-    with pytest.raises(TypeError, match="ptr must be an int"):
-        resource.deallocate(b"x", 1)  # type: ignore[arg-type]
-
-
-CALLS = ["cuMemGetAllocationGranularity", "cuMemAddressReserve", "cuMemCreate", "cuMemMap", "cuMemSetAccess"]
-
-
-@pytest.mark.cuda_sim
-@pytest.mark.parametrize("nth", [1, 2, 3])
-@pytest.mark.parametrize("call", [*CALLS, "cuMemRetainAllocationHandle"])
-def test_what_fails_half_way(device: ch.Device, stream: ch.Stream, pinned: Pinned, call: str, nth: int) -> None:
-    """If the driver refuses a step of an operation, addresses or memory would leak, or a buffer would be broken."""
-    import cudacore_sim as sim
-
-    resource = VirtualMemoryResource(device)
-    unit = resource.granularity
-    blocks: list[ch.Buffer] = []
-
-    def grow(buffer: ch.Buffer) -> ch.Buffer:
-        return resource.modify_allocation(buffer, buffer.size + unit)
-
-    first = resource.allocate(unit)
-    # blocks[1] consists of two pieces of physical memory. If the driver follows address hints, the addresses after
-    # blocks[0] and blocks[1] are taken. So when one of these buffers grows, it moves.
-    blocks += [first, grow(first)]
-    blocks.append(VirtualMemoryResource(device, {"addr_hint": blocks[1].handle + 2 * unit}).allocate(unit))
-    blocks[1].fill(1, stream=stream)
-    stream.sync()
-
-    def attempt(use: Callable[[], ch.Buffer]) -> bool:
-        """Make one driver call fail during `use`. Return False if `use` raises an error that does not name the call."""
-        sim.fail(call, nth, 999)
-        try:
-            use().close()
-        except ch.CUDAError as error:
-            return call in str(error)
-        finally:
-            sim.reset()
-        return True
-
-    def alive() -> dict[str, int]:
-        gc.collect()
-        return sim.live() | ch.live_counts()
-
-    assert content(blocks[1], 2 * unit - 1, pinned, stream) == 1
-    before = alive()
-    for use in (lambda: resource.allocate(1), lambda: grow(blocks[0]), lambda: grow(blocks[1])):
-        assert attempt(use)
-        assert alive() == before
-        assert content(blocks[1], 2 * unit - 1, pinned, stream) == 1

@@ -136,13 +136,9 @@ MAKES(deviceptr_import_part, cch_deviceptr,
 MAKES(deviceptr_part, cch_deviceptr, cch_deviceptr_part(&out, w->ptr, 8, 16))
 
 /* Uses memory and a part of it on two streams, and drops both. */
-static int deviceptr_part_on_another_stream(world *w, void **made) {
-  cch_deviceptr *whole, *part;
-  (void)made;
-  int status = cch_deviceptr_alloc_async(&whole, w->pool, 64, w->stream);
-  if (status != 0)
-    return status;
-  status = cch_deviceptr_part(&part, whole, 8, 16);
+static int use_on_two_streams(world *w, cch_deviceptr *whole) {
+  cch_deviceptr *part;
+  int status = cch_deviceptr_part(&part, whole, 8, 16);
   if (status == 0) {
     status = cch_deviceptr_set_stream(part, w->second_stream);
     cch_deviceptr_unref(part);
@@ -150,7 +146,20 @@ static int deviceptr_part_on_another_stream(world *w, void **made) {
   cch_deviceptr_unref(whole);
   return status;
 }
-OPERATION(deviceptr_part_on_another_stream, NULL)
+static int pool_part_on_another_stream(world *w, void **made) {
+  cch_deviceptr *whole;
+  (void)made;
+  int status = cch_deviceptr_alloc_async(&whole, w->pool, 64, w->stream);
+  return status != 0 ? status : use_on_two_streams(w, whole);
+}
+OPERATION(pool_part_on_another_stream, NULL)
+static int host_part_on_another_stream(world *w, void **made) {
+  cch_deviceptr *whole;
+  (void)made;
+  int status = cch_deviceptr_alloc_host(&whole, w->context, 64, 0);
+  return status != 0 ? status : use_on_two_streams(w, whole);
+}
+OPERATION(host_part_on_another_stream, NULL)
 MAKES(deviceptr_alloc_legacy, cch_deviceptr, cch_deviceptr_alloc_async(&out, w->pool, 64, cch_stream_legacy()),
       OPERATION_NEEDS_CURRENT)
 DOES(deviceptr_set_stream, cch_deviceptr_set_stream(w->ptr, w->second_stream))
