@@ -15,9 +15,8 @@ from cudacore_handles._base.handle import address, adopt, hold, out_box
 from cudacore_handles._base.made import Made, not_pickled
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.context import Context, current_context
-from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.buffer import Buffer
+from cudacore_handles._memory.resource import current_or_own_context
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept, accept_if_given
 from cudacore_handles.typing import GraphicsFlagName
 
@@ -131,8 +130,9 @@ class GraphicsResource(_native.Handle, Made):
         """
         name, bits = _name(gl_buffer, "gl_buffer"), _bits(flags)
         accepted = accept_if_given(stream)
+        context = (accepted.context if accepted is not None else None) or current_or_own_context()
         out = out_box("cch_graphics")
-        check(lib.cch_graphics_register(out, hold(_context(accepted)), name, 0, bits), hints=_REGISTER_HINTS)
+        check(lib.cch_graphics_register(out, hold(context), name, 0, bits), hints=_REGISTER_HINTS)
         return cls._made(out, accepted)
 
     @classmethod
@@ -163,7 +163,7 @@ class GraphicsResource(_native.Handle, Made):
         if where == 0:
             raise ValueError("target must be what OpenGL calls the image's target, such as GL_TEXTURE_2D, not 0")
         out = out_box("cch_graphics")
-        check(lib.cch_graphics_register(out, hold(_context(None)), name, where, bits), hints=_REGISTER_HINTS)
+        check(lib.cch_graphics_register(out, hold(current_or_own_context()), name, where, bits), hints=_REGISTER_HINTS)
         return cls._made(out, None)
 
     @classmethod
@@ -269,12 +269,6 @@ class GraphicsResource(_native.Handle, Made):
 def _box_of(stream: Stream | IsStreamType | None) -> Any:
     accepted = accept_if_given(stream)
     return ffi.NULL if accepted is None else hold(accepted)
-
-
-def _context(stream: Stream | None) -> Context:
-    """Return the context of a stream; without a stream, the current context, or else the current device's."""
-    context = stream.context if stream is not None else None
-    return context or current_context() or Device().context
 
 
 def _name(value: Any, what: str) -> int:

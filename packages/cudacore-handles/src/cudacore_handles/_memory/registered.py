@@ -9,11 +9,11 @@ from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import address, hold, out_box
 from cudacore_handles._base.options import as_flag
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.context import current_context
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arrays import host_memory_of
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._memory.pointer import Attributes
+from cudacore_handles._memory.resource import current_or_own_context
 from cudacore_handles._stream.stream import IsStreamType, Stream, accept_if_given
 from cudacore_handles.typing import HostArrayType
 
@@ -106,7 +106,7 @@ def register_host_memory(
         empty = empty_buffer(Buffer, None, array)
         empty._known = Attributes(-1, True, True, False)
         return empty
-    context = current_context() or Device().context
+    context = current_or_own_context()
     _check_device(context.device, read_only=bool(flags & _READ_ONLY))
     out = out_box("cch_deviceptr")
     where, register = ffi.cast("void *", memory.address), lib.cch_deviceptr_register_host

@@ -11,7 +11,7 @@ from cudacore_handles._base.errors import call_driver, check
 from cudacore_handles._base.handle import address, hold, out_box
 from cudacore_handles._base.names import check_type
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.context import current_context
+from cudacore_handles._driver.context import Context, current_context
 from cudacore_handles._driver.device import Device, connect
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
@@ -116,20 +116,6 @@ def allocate_now(
     return cls._adopt_memory(address(out), resource, None, accepted)
 
 
-def _free(function: str, ptr: int, stream: Stream | IsStreamType | None) -> None:
-    """Free memory synchronously by a function of the driver, after the stream's work is done."""
-    accepted = accept_if_given(stream)
-    if accepted is not None:
-        accepted.sync()
-    call_driver(function, as_address(ptr, _PTR))
-
-
-def _in_current_context(function: Callable[..., int], flags: int) -> Callable[[Any, int], int]:
-    """Return a function that allocates in the current context, or else in the current device's."""
-    context = current_context() or Device().context
-    return lambda out, nbytes: function(out, hold(context), nbytes, flags)
-
-
 class AccessibleMemoryResource(MemoryResource):
     """The common part of memory resources whose memory kernels can always use."""
 
@@ -146,7 +132,48 @@ class AccessibleMemoryResource(MemoryResource):
         return self._is_host_accessible
 
 
-class LegacyPinnedMemoryResource(AccessibleMemoryResource):
+class SynchronousMemoryResource(AccessibleMemoryResource):
+    """The common part of memory resources that allocate synchronously."""
+
+    _is_host_accessible = True
+    _device_id = -1
+    _buffer_class: type[Buffer] = Buffer
+    _free = "cuMemFree"
+    _where: str
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+        """Allocate memory in the current context.
+
+        Parameters
+        ----------
+        size : int
+            Size in bytes; a buffer of 0 bytes has no memory.
+        stream : Stream, optional
+            A stream to wait for before the memory is freed. Default None.
+        """
+        return allocate_now(self._buffer_class, self, size, stream, self._call, self._where)
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
+        """Free memory that was allocated by other means, after the stream's work is done (cuMemFree, cuMemFreeHost)."""
+        accepted = accept_if_given(stream)
+        if accepted is not None:
+            accepted.sync()
+        call_driver(self._free, as_address(ptr, _PTR))
+
+    def _call(self, out: Any, nbytes: int) -> int:
+        """Call the function of the library that allocates."""
+        raise NotImplementedError
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the device; -1 for host memory, and for managed memory, which belongs to no device."""
+        return self._device_id
+
+
+class LegacyPinnedMemoryResource(SynchronousMemoryResource):
     """A memory resource that allocates page-locked host memory synchronously (cuMemHostAlloc).
 
     Examples
@@ -156,35 +183,14 @@ class LegacyPinnedMemoryResource(AccessibleMemoryResource):
     >>> array[:] = 1  # the host and the device can use it
     """
 
-    _is_host_accessible = True
+    _free = "cuMemFreeHost"
+    _where = "page-locked host memory"
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
-
-    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> Buffer:
-        """Allocate host memory.
-
-        Parameters
-        ----------
-        size : int
-            Size in bytes; a buffer of 0 bytes has no memory.
-        stream : Stream, optional
-            A stream to wait for before the memory is freed. Default None.
-        """
-        function = _in_current_context(lib.cch_deviceptr_alloc_host, _MEMHOSTALLOC_PORTABLE)
-        return allocate_now(Buffer, self, size, stream, function, "page-locked host memory")
-
-    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
-        """Free host memory that was allocated by other means, after the stream's work is done (cuMemFreeHost)."""
-        _free("cuMemFreeHost", ptr, stream)
-
-    @property
-    def device_id(self) -> int:
-        """int: -1, because it is host memory."""
-        return -1
+    def _call(self, out: Any, nbytes: int) -> int:
+        return lib.cch_deviceptr_alloc_host(out, hold(current_or_own_context()), nbytes, _MEMHOSTALLOC_PORTABLE)
 
 
-class LegacyManagedMemoryResource(AccessibleMemoryResource):
+class LegacyManagedMemoryResource(SynchronousMemoryResource):
     """A memory resource that allocates managed memory synchronously (cuMemAllocManaged).
 
     Its buffers are :class:`ManagedBuffer` objects. CUDA accepts all advice for them: :attr:`ManagedBuffer.read_mostly`,
@@ -200,71 +206,43 @@ class LegacyManagedMemoryResource(AccessibleMemoryResource):
     >>> array[:] = 1
     """
 
-    _is_host_accessible = True
+    _where = "managed memory"
 
     def __init__(self) -> None:
-        from cudacore_handles._memory.managed import warn_of_no_concurrent_access
+        from cudacore_handles._memory.managed import ManagedBuffer, warn_of_no_concurrent_access
 
+        self._buffer_class = ManagedBuffer
         warn_of_no_concurrent_access(stacklevel=2)
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
+    if TYPE_CHECKING:
 
-    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> ManagedBuffer:
-        """Allocate managed memory in the current context.
+        def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> ManagedBuffer: ...
 
-        Parameters
-        ----------
-        size : int
-            Size in bytes; a buffer of 0 bytes has no memory.
-        stream : Stream, optional
-            A stream to wait for before the memory is freed. Default None.
-        """
-        from cudacore_handles._memory.managed import ManagedBuffer
-
-        function = _in_current_context(lib.cch_deviceptr_alloc_managed, _MEM_ATTACH_GLOBAL)
-        return allocate_now(ManagedBuffer, self, size, stream, function, "managed memory")
-
-    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
-        """Free managed memory that was allocated by other means, after the stream's work is done (cuMemFree)."""
-        _free("cuMemFree", ptr, stream)
+    def _call(self, out: Any, nbytes: int) -> int:
+        return lib.cch_deviceptr_alloc_managed(out, hold(current_or_own_context()), nbytes, _MEM_ATTACH_GLOBAL)
 
     @property
     def is_managed(self) -> bool:
         """bool: True."""
         return True
 
-    @property
-    def device_id(self) -> int:
-        """int: -1, because the memory belongs to no device."""
-        return -1
 
-
-class _SynchronousMemoryResource(AccessibleMemoryResource):
+class _SynchronousMemoryResource(SynchronousMemoryResource):
     """A memory resource that allocates device memory synchronously (cuMemAlloc), for devices without pools."""
+
+    _is_host_accessible = False
 
     def __init__(self, device_id: int) -> None:
         self._device_id = Device(device_id).device_id
+        self._where = f"device {self._device_id}"
 
-    def allocate(self, size: SupportsIndex, *, stream: Stream | IsStreamType | None = None) -> Buffer:
-        """Allocate device memory; see :meth:`LegacyPinnedMemoryResource.allocate`."""
-        return allocate_now(
-            Buffer,
-            self,
-            size,
-            stream,
-            lambda out, nbytes: lib.cch_deviceptr_alloc(out, hold(Device(self._device_id)._target()), nbytes),
-            f"device {self._device_id}",
-        )
+    def _call(self, out: Any, nbytes: int) -> int:
+        return lib.cch_deviceptr_alloc(out, hold(Device(self._device_id)._target()), nbytes)
 
-    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
-        """Free device memory that was allocated by other means, after the stream's work is done (cuMemFree)."""
-        _free("cuMemFree", ptr, stream)
 
-    @property
-    def device_id(self) -> int:
-        """int: Ordinal of the device."""
-        return self._device_id
+def current_or_own_context() -> Context:
+    """Return the current context, or else that of the current device."""
+    return current_context() or Device().context
 
 
 def _make_memory_resource(device: Device) -> MemoryResource:

@@ -79,35 +79,29 @@ cch_status cch_allocator_free(CUdeviceptr ptr) {
   return status;
 }
 
+/* Calls a function with memory and a stream, and drops the reference to the memory. */
+static int call_with(cch_deviceptr *box, CUstream raw, cch_status (*function)(cch_deviceptr *, cch_stream *)) {
+  cch_stream *stream;
+  int status = cch_stream_wrap(&stream, raw, NULL, NULL);
+  if (status == 0) {
+    status = function(box, stream);
+    cch_stream_unref(stream);
+  }
+  cch_deviceptr_unref(box);
+  return status;
+}
+
+/* The memory is freed in any case: on the allocation's own stream if the given one cannot be used. */
 cch_status cch_allocator_free_async(CUdeviceptr ptr, CUstream raw) {
   cch_deviceptr *box;
   int status = take(&box, ptr, __func__);
-  if (box == NULL)
-    return status;
-  cch_stream *stream;
-  status = cch_stream_wrap(&stream, raw, NULL, NULL);
-  if (status == 0) {
-    status = cch_deviceptr_set_stream(box, stream);
-    cch_stream_unref(stream);
-  }
-  /* The memory is freed in any case: on the allocation's own stream if the given one cannot be used. */
-  cch_deviceptr_unref(box);
-  return status;
+  return box == NULL ? status : call_with(box, raw, cch_deviceptr_set_stream);
 }
 
 cch_status cch_allocator_record_stream(CUdeviceptr ptr, CUstream raw) {
   CCH__RETURN_FAILURE(cch__ready());
   cch_deviceptr *box = cch__registry_find(CCH_KIND_DEVICEPTR, (void *)(uintptr_t)ptr);
-  if (box == NULL)
-    return fail_unknown(ptr, __func__);
-  cch_stream *stream;
-  int status = cch_stream_wrap(&stream, raw, NULL, NULL);
-  if (status == 0) {
-    status = cch_deviceptr_record_stream(box, stream);
-    cch_stream_unref(stream);
-  }
-  cch_deviceptr_unref(box);
-  return status;
+  return box == NULL ? fail_unknown(ptr, __func__) : call_with(box, raw, cch_deviceptr_record_stream);
 }
 
 /* ---- PyTorch ---- */

@@ -11,7 +11,9 @@
 #include <cudacore_internal/deviceptr.h>
 #include <cudacore_internal/pool.h>
 
+#include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
   ANY_DEVICE = -1, /* host memory that CUDA manages, and managed memory: every device can access it */
@@ -251,6 +253,12 @@ int cch__copy_line(const cch__peers *peers, CUdeviceptr dst, CUdeviceptr src, si
   return cch__copy_box(peers, &line, stream);
 }
 
+/* Both structures of CUDA have the same fields, except that one has contexts where the other has reserved fields. */
+static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D) &&
+                  offsetof(CUDA_MEMCPY3D_PEER, srcContext) == offsetof(CUDA_MEMCPY3D, reserved0) &&
+                  offsetof(CUDA_MEMCPY3D_PEER, dstContext) == offsetof(CUDA_MEMCPY3D, reserved1),
+              "copies between devices are described like others");
+
 int cch__copy_box(const cch__peers *peers, const CUDA_MEMCPY3D *box, CUstream stream) {
   /* Unified: the driver finds the kind of each address. */
   CUDA_MEMCPY3D plain = *box;
@@ -262,21 +270,10 @@ int cch__copy_box(const cch__peers *peers, const CUDA_MEMCPY3D *box, CUstream st
     int status = CCH__CALL(cuMemcpy3DAsync, (&plain, stream));
     return status == 0 ? 0 : explain_captured(status, box->dstDevice, box->srcDevice, stream);
   }
-  const CUDA_MEMCPY3D_PEER between = {.srcMemoryType = plain.srcMemoryType,
-                                      .srcDevice = plain.srcDevice,
-                                      .srcHost = plain.srcHost,
-                                      .srcContext = peers->src->raw,
-                                      .srcPitch = plain.srcPitch,
-                                      .srcHeight = plain.srcHeight,
-                                      .dstMemoryType = plain.dstMemoryType,
-                                      .dstDevice = plain.dstDevice,
-                                      .dstHost = plain.dstHost,
-                                      .dstContext = peers->dst->raw,
-                                      .dstPitch = plain.dstPitch,
-                                      .dstHeight = plain.dstHeight,
-                                      .WidthInBytes = plain.WidthInBytes,
-                                      .Height = plain.Height,
-                                      .Depth = plain.Depth};
+  CUDA_MEMCPY3D_PEER between;
+  memcpy(&between, &plain, sizeof between);
+  between.dstContext = peers->dst->raw;
+  between.srcContext = peers->src->raw;
   return CCH__CALL(cuMemcpy3DPeerAsync, (&between, stream));
 }
 

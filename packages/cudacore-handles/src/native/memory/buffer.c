@@ -4,20 +4,15 @@
 
 enum { MAX_TRACKERS = 16 };
 
-static PyObject *make(const state *st, PyTypeObject *type, cch_deviceptr *box, PyObject *mr, PyObject *owner) {
-  buffer *self = (buffer *)handle_make(st, type, box);
+/* Completes a new buffer; NULL stays NULL. */
+static PyObject *complete(PyObject *face, PyObject *mr, PyObject *owner) {
+  buffer *self = (buffer *)face;
   if (self == NULL)
     return NULL;
-  self->size = (Py_ssize_t)cch_deviceptr_size(box);
-  if (mr != Py_None) {
-    Py_INCREF(mr);
-    self->mr = mr;
-  }
-  if (owner != Py_None) {
-    Py_INCREF(owner);
-    self->owner = owner;
-  }
-  return (PyObject *)self;
+  self->size = (Py_ssize_t)cch_deviceptr_size(self->base.box);
+  self->mr = mr != Py_None ? Py_NewRef(mr) : NULL;
+  self->owner = owner != Py_None ? Py_NewRef(owner) : NULL;
+  return face;
 }
 
 /* The stream and the other faces of one call, all in use. */
@@ -121,7 +116,7 @@ static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, si
   if (status != 0)
     return raise_status(st, status);
   owners_drain(st);
-  return make(st, (PyTypeObject *)cls, box, mr, Py_None);
+  return complete((PyObject *)handle_make(st, (PyTypeObject *)cls, box), mr, Py_None);
 }
 
 static PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
@@ -308,18 +303,9 @@ static PyObject *close_method(PyObject *object, PyObject *const *arguments, Py_s
 static PyObject *adopt(PyObject *cls, PyObject *const *arguments, Py_ssize_t count) {
   if (count != 3 && check_argument_count("_adopt_memory(out, memory_resource, owner, stream)", count, 4) < 0)
     return NULL;
-  PyObject *face = PyObject_CallMethod(cls, "_adopt", "(O)", arguments[0]);
-  if (face == NULL)
-    return NULL;
-  buffer *self = (buffer *)face;
-  self->size = (Py_ssize_t)cch_deviceptr_size(self->base.box);
-  PyObject **const slots[] = {&self->mr, &self->owner};
-  for (int i = 0; i < 2; i++)
-    if (arguments[i + 1] != Py_None) {
-      Py_INCREF(arguments[i + 1]);
-      *slots[i] = arguments[i + 1];
-    }
-  if (count == 4 && arguments[3] != Py_None && with_stream(face, arguments[3], cch_deviceptr_set_stream) < 0)
+  PyObject *face = complete(PyObject_CallMethod(cls, "_adopt", "(O)", arguments[0]), arguments[1], arguments[2]);
+  if (face != NULL && count == 4 && arguments[3] != Py_None &&
+      with_stream(face, arguments[3], cch_deviceptr_set_stream) < 0)
     Py_CLEAR(face);
   return face;
 }
