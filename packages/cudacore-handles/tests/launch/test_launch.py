@@ -17,9 +17,7 @@ BAD_ARGUMENTS: list[tuple[str, tuple[Any, ...], type[Exception], str]] = [
     ("add", (0,), TypeError, "takes 2 arguments .* but 1 was given"),
     ("add", (0, 1, 2), TypeError, "takes 2 arguments .* but 3 were given"),
     ("nothing", (0,), TypeError, "takes no arguments but 1 was given"),
-    ("echo_int8", (256, 0), OverflowError, "argument 0.*256"),
     ("echo_int32", (2**32, 0), OverflowError, "argument 0.*4294967296"),
-    ("echo_int64", (2**64, 0), OverflowError, "argument 0"),
     ("echo_float32", (1e39, 0), OverflowError, "argument 0"),
     (
         "echo_float16",
@@ -28,17 +26,9 @@ BAD_ARGUMENTS: list[tuple[str, tuple[Any, ...], type[Exception], str]] = [
         "argument 0: a float .* can be a __half or an __nv_bfloat16: pass np.float16",
     ),
     ("echo_int32", (1.5j, 0), TypeError, "argument 0"),
-    (
-        "echo_int32",
-        (np.zeros(1, "i4,i4")[0], 0),
-        TypeError,
-        "argument 0: numpy.void (has 8 bytes|is a struct)",
-    ),
     ("echo_record", (b"12345", 0), TypeError, "argument 0.*5 bytes.*24"),
-    ("echo_record", (7, 0), TypeError, "argument 0.*24 bytes"),
     ("echo_int32", (None, 0), TypeError, "argument 0"),
     ("echo_int32", ([1], 0), TypeError, "argument 0: cannot pass a 'list' to a kernel"),
-    ("echo_int32", ("1", 0), TypeError, "argument 0: cannot pass a 'str' to a kernel"),
     ("echo_pointer", (np.zeros(100), 0), TypeError, "argument 0.*host memory.*copy it to the device"),
     ("mixed", (1, 1.0, 1, 0, object()), TypeError, "argument 4: cannot pass a 'object' to a kernel"),
 ]

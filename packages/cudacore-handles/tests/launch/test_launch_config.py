@@ -100,6 +100,8 @@ def test_limits_are_allowed(limits: dict[str, Any]) -> None:
             "shmem_size must be an int, a number of bytes, not flo",
         ),
         ({"grid": 1, "block": 1, "shmem_size": True}, TypeError, "shmem_size must be an int"),
+        ({"grid": 1, "block": 1, "priority": "high"}, TypeError, r"LaunchConfig\.priority must be an int, not str"),
+        ({"grid": 1, "block": 1, "priority": 2**32}, ValueError, r"LaunchConfig\.priority is 4294967296"),
         ({"grid": 1, "blocks": 1}, TypeError, "'blocks'; did you mean 'block'"),
         (
             {"grid": 1, "x": 1},
@@ -121,13 +123,16 @@ def test_default_options() -> None:
     assert config.shmem_size == 0
     assert config.is_cooperative is False
     assert config.programmatic_stream_serialization is False
+    assert config.priority is None
+    assert "priority" not in repr(config)
 
 
 def test_arguments_come_in_the_order_of_cuda_core() -> None:
     """A program that passes the arguments of LaunchConfig by position would launch another geometry."""
-    config = LaunchConfig((8, 2), (2, 1), (4, 4), 64, True, True)
+    config = LaunchConfig((8, 2), (2, 1), (4, 4), 64, True, True, -2)
     assert (config.grid, config.cluster, config.block) == ((8, 2, 1), (2, 1, 1), (4, 4, 1))
     assert (config.shmem_size, config.is_cooperative, config.programmatic_stream_serialization) == (64, True, True)
+    assert config.priority == -2
 
 
 VARIANTS = [
@@ -138,6 +143,7 @@ VARIANTS = [
     LaunchConfig(grid=2, block=3, shmem_size=8),
     LaunchConfig(grid=2, block=3, is_cooperative=True),
     LaunchConfig(grid=2, block=3, programmatic_stream_serialization=True),
+    LaunchConfig(grid=2, block=3, priority=-2),
 ]
 
 
@@ -322,21 +328,6 @@ def test_too_many_threads(
     launch() if context == "current" else in_new_thread(launch)
     stream.sync()
     assert struct.unpack("=I", out.__buffer__()) == (64,)
-
-
-def test_priority() -> None:
-    """A priority would be lost in copies of a LaunchConfig, or be shown and compared without being set."""
-    plain, urgent = ch.LaunchConfig(grid=1, block=1), ch.LaunchConfig(grid=1, block=1, priority=-2)
-    assert (plain.priority, urgent.priority) == (None, -2)
-    assert plain != urgent
-    assert "priority" not in repr(plain)
-    assert repr(urgent).endswith(", priority=-2)")
-    assert pickle.loads(pickle.dumps(urgent)) == urgent
-    wrong: Any = "high"
-    with pytest.raises(TypeError, match=r"LaunchConfig\.priority must be an int, not str"):
-        ch.LaunchConfig(grid=1, block=1, priority=wrong)
-    with pytest.raises(ValueError, match=r"LaunchConfig\.priority is 4294967296"):
-        ch.LaunchConfig(grid=1, block=1, priority=2**32)
 
 
 def test_launch_with_a_priority(code: ch.ObjectCode, stream: ch.Stream) -> None:

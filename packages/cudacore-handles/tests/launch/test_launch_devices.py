@@ -13,40 +13,29 @@ ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
 
 
 @pytest.mark.parametrize("wrapped", [False, True], ids=["Buffer", "array"])
-@pytest.mark.parametrize("current", [0, 1])
+@pytest.mark.parametrize("on", ["a stream", "a stream of another device than the current one", "legacy", "per thread"])
 def test_memory_of_another_device(
-    device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, wrapped: bool, current: int
+    device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, wrapped: bool, on: str
 ) -> None:
-    """A kernel would get memory that it cannot access, or memory would be refused because of the current device."""
+    """A kernel would get memory that its device cannot access: that of the stream, or for a default stream the current.
+
+    Or memory would be refused because of the current device.
+    """
     mine, theirs = (d.allocate(64, stream=d.create_stream()) for d in (device, other_device))
     kernel, make = code.get_kernel("add"), CudaArray if wrapped else lambda buffer: buffer
     device.sync()
-    (device, other_device)[current].set_current()
+    current = other_device if on.endswith("current one") else device
+    current.set_current()
+    used = {"legacy": ch.LEGACY_DEFAULT_STREAM, "per thread": ch.PER_THREAD_DEFAULT_STREAM}.get(on, stream)
     for launch in (ch.launch, lambda stream, config, kernel, *args: kernel.prepare(stream, config, *args)()):
         with pytest.raises(ch.CUDAError, match=r"CCH_EMISMATCH .* is memory of device 1") as caught:
-            launch(stream, ONE_BLOCK, kernel, make(theirs), 1)
+            launch(used, ONE_BLOCK, kernel, make(theirs), 1)
         assert caught.value.hint.startswith("Argument 0: ")
         assert "is given to a launch on device 0: copy it there" in caught.value.hint
-        launch(stream, ONE_BLOCK, kernel, make(mine), 1)
-    assert ch.Device().device_id == current
-    stream.sync()
+        launch(used, ONE_BLOCK, kernel, make(mine), 1)
+    assert ch.Device() is current
+    used.sync()
     device.set_current()
-
-
-@pytest.mark.parametrize("wrapped", [False, True], ids=["Buffer", "array"])
-def test_memory_of_another_device_on_a_default_stream(
-    device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, wrapped: bool
-) -> None:
-    """A launch on a default stream would get memory that the current device, on which it runs, cannot access."""
-    mine, theirs = (d.allocate(64, stream=d.create_stream()) for d in (device, other_device))
-    kernel, make = code.get_kernel("add"), CudaArray if wrapped else lambda buffer: buffer
-    device.sync()
-    for stream in (ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM):
-        for launch in (ch.launch, lambda stream, config, kernel, *args: kernel.prepare(stream, config, *args)()):
-            with pytest.raises(ch.CUDAError, match=r"CCH_EMISMATCH .* is memory of device 1"):
-                launch(stream, ONE_BLOCK, kernel, make(theirs), 1)
-            launch(stream, ONE_BLOCK, kernel, make(mine), 1)
-        stream.sync()
 
 
 @pytest.mark.parametrize("wrapped", [False, True], ids=["Buffer", "array"])
