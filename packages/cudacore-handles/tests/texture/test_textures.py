@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from packing import POINTER, UNKNOWN, check_rows
 
 import cudacore_handles as ch
 import cudacore_handles.texture as ct
@@ -66,6 +67,17 @@ def make_texture(device: ch.Device, array: ct.OpaqueArray, **options: Any) -> ct
 def make_surface(device: ch.Device) -> ct.SurfaceObject:
     array = make_array(device, is_surface_load_store=True)
     return device.create_surface_object(resource=ct.ResourceDescriptor.from_opaque_array(array))
+
+
+def described(texture: ct.TextureObject) -> tuple[list[int], list[float]]:
+    """Return the integers and the numbers of a texture's CUDA_TEXTURE_DESC; the driver reports no border color."""
+    import ctypes
+
+    import cudacore_sim
+
+    words = (ctypes.c_uint32 * 26)()
+    assert cudacore_sim.load().cuTexObjectGetTextureDesc(words, ctypes.c_uint64(texture.handle)) == 0
+    return list(words[:7]), np.frombuffer(words, np.float32)[7:10].tolist()
 
 
 # ---- resources
@@ -154,19 +166,12 @@ def test_bad_options(options: dict[str, Any], error: type[Exception], message: s
 @pytest.mark.cuda_sim
 def test_options_reach_the_driver(device: ch.Device) -> None:
     """A texture would not be sampled according to its options."""
-    import ctypes
-
-    import cudacore_sim
-
     texture = make_texture(
         device, make_array(device), address_mode=("wrap", AddressModeType.BORDER), filter_mode="linear",
         normalized_coords=True, disable_trilinear_optimization=True, max_anisotropy=4, mipmap_filter_mode="linear",
         mipmap_level_bias=0.5, min_mipmap_level_clamp=1, max_mipmap_level_clamp=2.5, border_color=(1, 2, 3, 4),
     )  # fmt: skip
-    words = (ctypes.c_uint32 * 26)()
-    assert cudacore_sim.load().cuTexObjectGetTextureDesc(words, ctypes.c_uint64(texture.handle)) == 0
-    assert list(words[:7]) == [0, 3, 3, 1, 0x01 | 0x02 | 0x20, 4, 1]
-    assert np.frombuffer(words, np.float32)[7:10].tolist() == [0.5, 1, 2.5]
+    assert described(texture) == ([0, 3, 3, 1, 0x01 | 0x02 | 0x20, 4, 1], [0.5, 1, 2.5])
     assert texture.options.filter_mode is FilterModeType.LINEAR
     assert texture.options.address_mode == ("wrap", AddressModeType.BORDER)
 
@@ -200,19 +205,14 @@ def test_options_are_copied(device: ch.Device) -> None:
 @pytest.mark.cuda_sim
 def test_options_are_recognized_by_their_values(device: ch.Device) -> None:
     """After options are changed, a new texture would still be made with the old options."""
-    import ctypes
-
-    import cudacore_sim
-
     resource = ct.ResourceDescriptor.from_opaque_array(make_array(device))
 
     def read(options: ct.TextureObjectOptions) -> tuple[list[int], float]:
         texture = device.create_texture_object(resource=resource, options=options)
-        words = (ctypes.c_uint32 * 26)()
-        assert cudacore_sim.load().cuTexObjectGetTextureDesc(words, ctypes.c_uint64(texture.handle)) == 0
         assert texture.options == options
         assert texture.options is not options
-        return list(words[:3]), float(np.frombuffer(words, np.float32)[7])
+        integers, numbers = described(texture)
+        return integers[:3], numbers[0]
 
     wraps, clamps = [0, 0, 0], [1, 1, 1]
     options = ct.TextureObjectOptions(address_mode=("wrap",), mipmap_level_bias=1.5)
@@ -363,54 +363,35 @@ def test_residency(device: ch.Device, stream: ch.Stream) -> None:
     assert np.asarray(out).view(np.float32)[:3].tolist() == [9, 1, 1]
 
 
-def test_a_pointer_is_no_texture(device: ch.Device, stream: ch.Stream) -> None:
+def test_a_pointer_is_no_texture(device: ch.Device) -> None:
     """If a texture is passed instead of an array, the kernel would use the handle as an address."""
-    kernel = ch.ObjectCode.from_ptx(TAKES_OBJECT).get_kernel("take")
     texture = make_texture(device, make_array(device))
-    layout = b"".join(np.array([0, 8, int(kind)], np.uint32).tobytes() for kind in _pointer_kinds())
-    from cudacore_handles import _native
-
-    with pytest.raises(TypeError, match="the parameter is a pointer"):
-        _native.pack(layout, (texture,))
-    with pytest.raises(TypeError, match="bytes"):
-        _native.pack(np.array([0, 4, 0], np.uint32).tobytes(), (texture,))
-    assert kernel.num_arguments == 2
-
-
-def _pointer_kinds() -> list[int]:
-    from cudacore_handles._code.param_kinds import KINDS, ParamKind
-
-    return [list(KINDS).index(ParamKind.POINTER)]
+    check_rows([
+        (texture, 8, POINTER, (TypeError, "the parameter is a pointer")),
+        (texture, 4, UNKNOWN, (TypeError, "bytes")),
+    ])  # fmt: skip
 
 
 def test_captured_copies(device: ch.Device, stream: ch.Stream) -> None:
     """A graph would copy from memory that was freed, or would read host memory after the captured call has returned."""
-    from cuda.bindings import driver
-
-    from cudacore_handles._base.errors import call_driver
-
+    pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     array, buffer = make_array(device, (4,)), device.allocate(16, stream=stream)
     out = device.allocate(16, stream=stream)
     buffer.copy_from(np.arange(4, dtype=np.float32), stream=stream)
-    stream.sync()
-    call_driver("cuStreamBeginCapture", stream.handle, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
-    array.copy_from(buffer, stream=stream)
-    array.copy_to(out, stream=stream)
-    with pytest.raises(ValueError, match="the stream is being captured"):
-        array.copy_from(bytes(16), stream=stream)
-    graph = call_driver("cuStreamEndCapture", stream.handle)
+    with stream.create_graph_builder() as builder:
+        array.copy_from(buffer, stream=builder)
+        array.copy_to(out, stream=builder)
+        with pytest.raises(ValueError, match="the stream is being captured"):
+            array.copy_from(bytes(16), stream=builder)
+    graph = builder.complete()
     before = ch.live_counts()["array"]
     array.close()
     buffer.close()
     assert ch.live_counts()["array"] == before
-    executable = call_driver("cuGraphInstantiate", graph, 0)
-    call_driver("cuGraphLaunch", executable, stream.handle)
+    graph.launch(stream)
     got = np.zeros(4, np.float32)
     out.copy_to(got, stream=stream)
     assert got.tolist() == [0, 1, 2, 3]
-    call_driver("cuGraphExecDestroy", executable)
-    call_driver("cuGraphDestroy", graph)
-    stream.sync()
 
 
 def test_close_on_a_thread_without_a_context(device: ch.Device, capfd: pytest.CaptureFixture[str]) -> None:

@@ -322,27 +322,33 @@ def test_without_a_context(view: ch.StridedMemoryView, in_new_thread: Callable[[
 
 
 def test_images(memory: ch.Buffer) -> None:
-    """Tensor maps for the images of convolutions could not be made, or invalid ones would reach the driver."""
-    make = ch.TensorMapDescriptor.from_im2col
+    """Tensor maps for the images of convolutions could not be made."""
     for shape in ((2, 8, 16), (2, 8, 8, 16), (2, 4, 4, 4, 16)):
         corner = (-1,) * (len(shape) - 2)
-        made = make(view_of(memory, shape), corner, corner, 8, 64, swizzle=ct.TensorMapSwizzle.SWIZZLE_32B)
+        swizzle = ct.TensorMapSwizzle.SWIZZLE_32B
+        made = ch.TensorMapDescriptor.from_im2col(view_of(memory, shape), corner, corner, 8, 64, swizzle=swizzle)
         assert repr(made) == f"TensorMapDescriptor(im2col, rank={len(shape)}, dtype=FLOAT32, swizzle=SWIZZLE_32B)"
-    image = view_of(memory, (2, 8, 8, 16))
-    for arguments, message in (
-        (((0,), (0, 0), 8, 64), "pixel_box_lower_corner has 1 elements; it must have 2"),
-        (((0, -129), (0, 0), 8, 64), "pixel_box_lower_corner[1] is -129; it must be from -128 to 127"),
-        (((0, 0), (128, 0), 8, 64), "pixel_box_upper_corner[0] is 128; it must be from -128 to 127"),
-        (((0, 4), (0, -4), 8, 64), "the bounding box is empty along axis 2, which has 8 pixels: its lower corner is 4"),
-        (((0, 0), (0, 0), 257, 64), "channels_per_pixel is 257; it must be from 1 to 256"),
-        (((0, 0), (0, 0), 8, 0), "pixels_per_column is 0; it must be from 1 to 1024"),
-        (((0, 0), (0, 0), 8, "x"), "pixels_per_column must be an int, not str"),
-        (((0, 0), (0, 0), 3, 64), "channels_per_pixel is 3, which is 12 bytes of FLOAT32; it must be a multiple of 16"),
-    ):
-        with pytest.raises((ValueError, TypeError), match=re.escape(message)):
-            make(image, *arguments)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="the tensor has 2 axes; an im2col tensor map takes from 3 to 5"):
-        make(view_of(memory), (), (), 8, 64)
+
+
+@pytest.mark.parametrize(
+    ("shape", "arguments", "message"),
+    [
+        ((2, 8, 8, 16), ((0,), (0, 0), 8, 64), "pixel_box_lower_corner has 1 elements; it must have 2"),
+        ((2, 8, 8, 16), (0, (0, 0), 8, 64), "pixel_box_lower_corner must be a tuple of ints, not int"),
+        ((2, 8, 8, 16), ((0, -129), (0, 0), 8, 64), "pixel_box_lower_corner[1] is -129; it must be from -128 to 127"),
+        ((2, 8, 8, 16), ((0, 0), (128, 0), 8, 64), "pixel_box_upper_corner[0] is 128; it must be from -128 to 127"),
+        ((2, 8, 8, 16), ((0, 4), (0, -4), 8, 64), "the bounding box is empty along axis 2, which has 8 pixels: its "),
+        ((2, 8, 8, 16), ((0, 0), (0, 0), 257, 64), "channels_per_pixel is 257; it must be from 1 to 256"),
+        ((2, 8, 8, 16), ((0, 0), (0, 0), 8, 0), "pixels_per_column is 0; it must be from 1 to 1024"),
+        ((2, 8, 8, 16), ((0, 0), (0, 0), 8, "x"), "pixels_per_column must be an int, not str"),
+        ((2, 8, 8, 16), ((0, 0), (0, 0), 3, 64), "channels_per_pixel is 3, which is 12 bytes of FLOAT32; it must be "),
+        ((64, 64), ((), (), 8, 64), "the tensor has 2 axes; an im2col tensor map takes from 3 to 5"),
+    ],
+)
+def test_rules_of_images(memory: ch.Buffer, shape: Any, arguments: Any, message: str) -> None:
+    """Invalid tensor maps of images would reach the driver, whose error is only CUDA_ERROR_INVALID_VALUE."""
+    with pytest.raises((ValueError, TypeError), match=re.escape(message)):
+        ch.TensorMapDescriptor.from_im2col(view_of(memory, shape), *arguments)
 
 
 def test_wide_images(memory: ch.Buffer, device: ch.Device) -> None:
@@ -392,8 +398,8 @@ def test_memory_that_does_not_fit(memory: ch.Buffer, view: ch.StridedMemoryView)
 # ---- the descriptor object
 
 
-def test_it_is_made_of_views(view: ch.StridedMemoryView) -> None:
-    """An uninitialized descriptor could be used, or a descriptor could be copied without keeping its memory."""
+def test_it_is_made_of_views(view: ch.StridedMemoryView, arrived: Callable[[Any], bytes]) -> None:
+    """An uninitialized descriptor would reach a kernel as zeros, or one could be copied without keeping its memory."""
     with pytest.raises(RuntimeError, match=r"cannot be instantiated directly; use StridedMemoryView\.as_tensor_map"):
         ch.TensorMapDescriptor()
     tensor_map = view.as_tensor_map((8, 8))
@@ -404,12 +410,8 @@ def test_it_is_made_of_views(view: ch.StridedMemoryView) -> None:
     assert never_made.device is None
     with pytest.raises(TypeError, match="was never made"):
         never_made.replace_address(view)
-
-
-def test_one_that_was_never_made(view: ch.StridedMemoryView, arrived: Callable[[Any], bytes]) -> None:
-    """A descriptor that was never initialized would reach a kernel as 128 zero bytes."""
     with pytest.raises(TypeError, match=r"argument 0: .*TensorMapDescriptor"):
-        arrived(object.__new__(ch.TensorMapDescriptor))
+        arrived(never_made)
 
 
 @pytest.mark.cuda_sim

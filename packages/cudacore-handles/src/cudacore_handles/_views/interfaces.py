@@ -14,8 +14,8 @@ _NO_PROTOCOL = (
 )
 
 
-def read_interface(obj: Any, name: str) -> dict[str, Any]:
-    """Return the array interface of an object."""
+def read_interface(obj: Any, name: str) -> tuple[dict[str, Any], int]:
+    """Return the array interface of an object, and the address in it."""
     if not has_protocol(obj, name):
         text, cause = why_no_array(obj, name)
         raise AttributeError(
@@ -30,11 +30,8 @@ def read_interface(obj: Any, name: str) -> dict[str, Any]:
     interface = getattr(obj, name)
     if not isinstance(interface, dict):
         raise TypeError(f"Expected dict, got {type(interface).__name__}: the {name} of {type(obj).__name__}")
-    return interface
-
-
-def read_address(interface: dict[str, Any], name: str) -> int:
-    """Return the address in an array interface."""
+    if interface.get("mask") is not None:
+        raise BufferError("mask is not supported: fill in the masked elements, and export the array without")
     try:
         given, _ = interface["data"]
     except (KeyError, TypeError, ValueError):
@@ -42,7 +39,7 @@ def read_address(interface: dict[str, Any], name: str) -> int:
     address = 0 if given is None else as_integer(given)
     if address is None or not 0 <= address < 2**64:
         raise BufferError(f"the data of the {name} is {interface.get('data')!r}; it must be (address, read-only)")
-    return address
+    return interface, address
 
 
 def no_protocol(obj: object) -> BufferError:

@@ -29,27 +29,13 @@ _TILED, _IM2COL, _IM2COL_WIDE = range(3)
 _KIND_NAMES = ("tiled", "im2col", "im2col_wide")
 
 
-# DLPack's types: code | bits << 8 | lanes << 16.
+# Bytes of an element of each data type: its name has the bits.
+_SIZES = {one: int("".join(filter(str.isdigit, one.name))) // 8 for one in TensorMapDataType}
+# The data types of views, by DLPack's types: code | bits << 8 | lanes << 16. The others are variants of float32.
 _DATA_TYPES = {
-    ELEMENT_TYPES[name].packed: data_type
-    for name, data_type in (
-        ("uint8", TensorMapDataType.UINT8),
-        ("uint16", TensorMapDataType.UINT16),
-        ("uint32", TensorMapDataType.UINT32),
-        ("int32", TensorMapDataType.INT32),
-        ("uint64", TensorMapDataType.UINT64),
-        ("int64", TensorMapDataType.INT64),
-        ("float16", TensorMapDataType.FLOAT16),
-        ("float32", TensorMapDataType.FLOAT32),
-        ("float64", TensorMapDataType.FLOAT64),
-        ("bfloat16", TensorMapDataType.BFLOAT16),
-    )
+    ELEMENT_TYPES[name].packed: one for one in TensorMapDataType if (name := one.name.lower()) in ELEMENT_TYPES
 }
 _TYPE_NAMES = ", ".join(one.name for one in TensorMapDataType)
-_SIZES = {
-    data_type: int(size)
-    for data_type, size in zip(TensorMapDataType, (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4), strict=True)
-}
 
 
 CHOICES: dict[str, type[enum.IntEnum]] = {

@@ -29,7 +29,7 @@ from cudacore_handles._views.dtypes import (
     type_of_interface,
     typestr_of,
 )
-from cudacore_handles._views.interfaces import no_protocol, read_address, read_interface
+from cudacore_handles._views.interfaces import no_protocol, read_interface
 from cudacore_handles._views.layout import _StridedLayout
 from cudacore_handles._views.layout_arguments import check_itemsize
 from cudacore_handles._views.tensor_map import CHOICES, TensorMapDescriptor, check_choice, make_tiled, make_with_options
@@ -243,7 +243,7 @@ class StridedMemoryView(_native.ViewHandle):
         BufferError
             If the interface is invalid, has a mask, or is of an unknown version; or if `stream_ptr` is None.
         """
-        interface = read_interface(obj, "__cuda_array_interface__")
+        interface, address = read_interface(obj, "__cuda_array_interface__")
         if stream_ptr is None:
             raise BufferError(
                 "stream=None is ambiguous with view(): give stream_ptr, the stream that will use the array, so that "
@@ -255,9 +255,6 @@ class StridedMemoryView(_native.ViewHandle):
                 "only versions 2 and 3 of the CUDA Array Interface are supported, and the array's is "
                 f"{interface.get('version', 0)!r}"
             )
-        if interface.get("mask") is not None:
-            raise BufferError("mask is not supported: fill in the masked elements, and export the array without")
-        address = read_address(interface, "__cuda_array_interface__")
         device = _device_of(address)
         view = _view_of_interface(cls, obj, interface, address, device)
         consumer = _consumer(stream_ptr)
@@ -284,12 +281,7 @@ class StridedMemoryView(_native.ViewHandle):
         BufferError
             If the interface is invalid, or has a mask.
         """
-        interface = read_interface(obj, "__array_interface__")
-        if interface.get("mask") is not None:
-            raise BufferError("mask is not supported: fill in the masked elements, and export the array without")
-        if interface.get("data") is None:
-            raise BufferError("the __array_interface__ has no data; give an array whose interface has the address")
-        address = read_address(interface, "__array_interface__")
+        interface, address = read_interface(obj, "__array_interface__")
         return _view_of_interface(cls, obj, interface, address, (_native.DL_CPU, 0))
 
     def view(self, layout: _StridedLayout | None = None, dtype: Any = None) -> StridedMemoryView:

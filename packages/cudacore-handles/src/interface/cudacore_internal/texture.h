@@ -16,16 +16,13 @@
 #define CCH_TEXTURE_NO_TRILINEAR 0x20u /**< without the optimization of trilinear filtering */
 #define CCH_TEXTURE_SEAMLESS 0x40u     /**< faces of a cube map are filtered across their edges */
 
-/** The resource of a texture: one of the first three fields. The others of the three are NULL. */
+/** The resource of a texture. The fields after the first one describe memory. */
 typedef struct cch_texture_resource {
-  cch_array *array;
-  cch_mipmapped_array *mipmapped;
-  cch_deviceptr *memory; /**< linear memory, or pitched memory if `height` is not 0 */
-  size_t offset;         /**< offset of the texture in the memory, in bytes */
-  size_t width;          /**< linear memory: its size in bytes; pitched memory: texels per row */
-  size_t height;         /**< rows */
-  size_t pitch;          /**< bytes from row to row */
-  int32_t format;        /**< the format of memory: CCH_FORMAT_* */
+  void *source;   /**< an array, a mipmapped array, or memory: linear, or pitched if `height` is not 0 */
+  size_t width;   /**< linear memory: its size in bytes; pitched memory: texels per row */
+  size_t height;  /**< rows */
+  size_t pitch;   /**< bytes from row to row */
+  int32_t format; /**< CCH_FORMAT_* */
   uint32_t channels;
 } cch_texture_resource;
 

@@ -11,29 +11,8 @@ CCH__DEFINE_RAW(cch_texture, CUtexObject, raw)
 /* cch_surface_raw() */
 CCH__DEFINE_RAW(cch_surface, CUsurfObject, raw)
 
-/* Converts a resource to the driver's form, and finds the box of its source. */
-static int read_resource(CUDA_RESOURCE_DESC *out, void **box, const cch_texture_resource *given,
-                         const char *operation) {
-  if ((given->array != NULL) + (given->mipmapped != NULL) + (given->memory != NULL) != 1)
-    return cch__fail(CCH_EINVAL, operation, "a texture reads one of an array, a mipmapped array, and memory");
-  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(given->array, "the field array", operation));
-  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(given->mipmapped, "the field mipmapped", operation));
-  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(given->memory, "the field memory", operation));
-  memset(out, 0, sizeof *out);
-  if (given->array != NULL) {
-    *box = given->array;
-    out->resType = CU_RESOURCE_TYPE_ARRAY;
-    out->res.array.hArray = given->array->raw;
-    return 0;
-  }
-  if (given->mipmapped != NULL) {
-    *box = given->mipmapped;
-    out->resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
-    out->res.mipmap.hMipmappedArray = given->mipmapped->raw;
-    return 0;
-  }
-  const cch_deviceptr *memory = given->memory;
-  *box = given->memory;
+static int read_memory(CUDA_RESOURCE_DESC *out, const cch_texture_resource *given, const char *operation) {
+  const cch_deviceptr *memory = given->source;
   size_t last = given->width;
   bool is_pitched = given->height != 0;
   /* The last row does not need padding up to the pitch; the driver requires only its texels. */
@@ -44,11 +23,11 @@ static int read_resource(CUDA_RESOURCE_DESC *out, void **box, const cch_texture_
         __builtin_mul_overflow(given->pitch, given->height - 1, &last) || __builtin_add_overflow(last, row, &last))
       last = SIZE_MAX;
   }
-  if (given->offset > memory->size || last > memory->size - given->offset)
+  if (last > memory->size)
     return cch__fail(CCH_EINVAL, operation, "the texture reads beyond the memory, which has %zu bytes", memory->size);
   if (is_pitched) {
     out->resType = CU_RESOURCE_TYPE_PITCH2D;
-    out->res.pitch2D.devPtr = memory->ptr + given->offset;
+    out->res.pitch2D.devPtr = memory->ptr;
     out->res.pitch2D.format = (CUarray_format)given->format;
     out->res.pitch2D.numChannels = given->channels;
     out->res.pitch2D.width = given->width;
@@ -56,10 +35,28 @@ static int read_resource(CUDA_RESOURCE_DESC *out, void **box, const cch_texture_
     out->res.pitch2D.pitchInBytes = given->pitch;
   } else {
     out->resType = CU_RESOURCE_TYPE_LINEAR;
-    out->res.linear.devPtr = memory->ptr + given->offset;
+    out->res.linear.devPtr = memory->ptr;
     out->res.linear.format = (CUarray_format)given->format;
     out->res.linear.numChannels = given->channels;
     out->res.linear.sizeInBytes = given->width;
+  }
+  return 0;
+}
+
+/* Converts a resource to the driver's form. */
+static int read_resource(CUDA_RESOURCE_DESC *out, const cch_texture_resource *given, const char *operation) {
+  const int kind = cch_kind_of(given->source);
+  if (kind != CCH_KIND_ARRAY && kind != CCH_KIND_MIPMAPPED_ARRAY && kind != CCH_KIND_DEVICEPTR)
+    return cch__fail(CCH_EINVAL, operation, "a texture reads an array, a mipmapped array, or memory");
+  CCH__RETURN_FAILURE(cch__check_usable(given->source, kind, "the field source", operation));
+  if (kind == CCH_KIND_DEVICEPTR)
+    return read_memory(out, given, operation);
+  if (kind == CCH_KIND_ARRAY) {
+    out->resType = CU_RESOURCE_TYPE_ARRAY;
+    out->res.array.hArray = ((const cch_array *)given->source)->raw;
+  } else {
+    out->resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+    out->res.mipmap.hMipmappedArray = ((const cch_mipmapped_array *)given->source)->raw;
   }
   return 0;
 }
@@ -96,10 +93,9 @@ static int create(CUtexObject *out, const CUDA_RESOURCE_DESC *reads, const CUDA_
 cch_status cch_texture_create(cch_texture **out, cch_context *context, const cch_texture_resource *resource,
                               const cch_texture_desc *desc) {
   CCH__REQUIRE_USABLE(out, context, resource, desc);
-  CUDA_RESOURCE_DESC reads;
+  CUDA_RESOURCE_DESC reads = {0};
   CUDA_TEXTURE_DESC samples = {0};
-  void *box = NULL;
-  CCH__RETURN_FAILURE(read_resource(&reads, &box, resource, __func__));
+  CCH__RETURN_FAILURE(read_resource(&reads, resource, __func__));
   memcpy(&samples, desc, sizeof *desc);
   cch__poll();
   cch_texture *texture = cch__box_new(CCH_KIND_TEXTURE, sizeof *texture, __func__);
@@ -107,7 +103,7 @@ cch_status cch_texture_create(cch_texture **out, cch_context *context, const cch
     return CCH_ENOMEM;
   int status = CCH__IN_CONTEXT(context, create(&texture->raw, &reads, &samples, context, __func__));
   CCH__RETURN_FAILURE(cch__box_created(texture, status));
-  texture->resource = cch_ref(box);
+  texture->resource = cch_ref(resource->source);
   cch__box_in(&texture->box, &texture->context, context);
   *out = texture;
   return 0;
@@ -123,10 +119,7 @@ cch_status cch_surface_create(cch_surface **out, cch_context *context, cch_array
   cch_surface *surface = cch__box_new(CCH_KIND_SURFACE, sizeof *surface, __func__);
   if (surface == NULL)
     return CCH_ENOMEM;
-  CUDA_RESOURCE_DESC reads;
-  memset(&reads, 0, sizeof reads);
-  reads.resType = CU_RESOURCE_TYPE_ARRAY;
-  reads.res.array.hArray = array->raw;
+  const CUDA_RESOURCE_DESC reads = {.resType = CU_RESOURCE_TYPE_ARRAY, .res.array.hArray = array->raw};
   int status = CCH__IN_CONTEXT(context, CCH__CALL(cuSurfObjectCreate, (&surface->raw, &reads)));
   CCH__RETURN_FAILURE(cch__box_created(surface, status));
   surface->array = cch_array_ref(array);

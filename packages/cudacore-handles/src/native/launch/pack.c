@@ -159,7 +159,7 @@ static int raise_other_size(const destination *to, PyObject *value, Py_ssize_t g
   }
 }
 
-static int pack_by_sort(const destination *to, PyObject *value, const type_entry *how) {
+static inline int pack_by_sort(const destination *to, PyObject *value, const type_entry *how) {
   switch (how->packing) {
   case PACKING_FLOAT:
     return pack_float_like(to, value, how);

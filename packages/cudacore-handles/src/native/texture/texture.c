@@ -87,8 +87,7 @@ static int check_format(const state *st, const resource *reads, const checked_op
   return -1;
 }
 
-/* Creates a texture, with the GIL released in the call of the library. Returns NULL with an exception if it fails. */
-static PyObject *create(state *st, cch_context *context, resource *reads, void *source, PyObject *given) {
+static PyObject *texture_of(state *st, cch_context *context, resource *reads, void *source, PyObject *given) {
   int device = cch_context_device(context);
   checked_options options;
   if (check_memory(st, reads, device) < 0 || options_read(st, OPTIONS_TEXTURE, given, device, &options) < 0)
@@ -96,12 +95,7 @@ static PyObject *create(state *st, cch_context *context, resource *reads, void *
   PyObject *made = NULL;
   if (check_format(st, reads, &options) == 0) {
     cch_texture_resource from = reads->reads;
-    if (reads->kind == RESOURCE_ARRAY)
-      from.array = source;
-    else if (reads->kind == RESOURCE_MIPMAPPED)
-      from.mipmapped = source;
-    else
-      from.memory = source;
+    from.source = source;
     cch_texture *box = NULL;
     int status;
     WITHOUT_GIL(status = cch_texture_create(&box, context, &from, &options.as.texture.desc));
@@ -111,51 +105,46 @@ static PyObject *create(state *st, cch_context *context, resource *reads, void *
   return made;
 }
 
+static PyObject *surface_of(const state *st, cch_context *context, resource *reads, void *source) {
+  if (reads->kind != RESOURCE_ARRAY || (reads->flags & CCH_ARRAY_SURFACE) == 0)
+    return PyErr_Format(
+        PyExc_ValueError,
+        "resource: a surface needs an array that was created with is_surface_load_store=True, which is an "
+        "OpaqueArray, or a level of a MipmappedArray, get_level()");
+  cch_surface *box = NULL;
+  int status;
+  WITHOUT_GIL(status = cch_surface_create(&box, context, source));
+  return status == 0 ? make(st, st->faces.surface, box, (PyObject *)reads, NULL) : raise_status(st, status);
+}
+
+/* Creates a texture or, if `options` is NULL, a surface. Returns NULL with an exception if it fails. */
+static PyObject *create(state *st, PyObject *context, PyObject *argument, PyObject *options) {
+  resource *reads = resource_of(st, argument);
+  cch_context *used = reads != NULL ? context_use(st, context) : NULL;
+  if (used == NULL)
+    return NULL;
+  PyObject *made = NULL;
+  void *source = handle_use(reads->source);
+  if (source != NULL) {
+    made = options != NULL ? texture_of(st, used, reads, source, options) : surface_of(st, used, reads, source);
+    handle_done(reads->source);
+  }
+  handle_done(context);
+  return made;
+}
+
 static PyObject *create_texture(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
   if (check_argument_count("create_texture(context, resource, options)", count, 3) < 0 || need_texture_faces(st) < 0)
     return NULL;
-  resource *reads = resource_of(st, arguments[1]);
-  cch_context *context = reads != NULL ? context_use(st, arguments[0]) : NULL;
-  if (context == NULL)
-    return NULL;
-  PyObject *made = NULL;
-  void *source = handle_use(reads->source);
-  if (source != NULL) {
-    made = create(st, context, reads, source, arguments[2]);
-    handle_done(reads->source);
-  }
-  handle_done(arguments[0]);
-  return made;
+  return create(st, arguments[0], arguments[1], arguments[2]);
 }
 
 static PyObject *create_surface(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  const state *st = PyModule_GetState(module);
+  state *st = PyModule_GetState(module);
   if (check_argument_count("create_surface(context, resource)", count, 2) < 0 || need_texture_faces(st) < 0)
     return NULL;
-  resource *reads = resource_of(st, arguments[1]);
-  if (reads == NULL)
-    return NULL;
-  if (reads->kind != RESOURCE_ARRAY || (reads->flags & CCH_ARRAY_SURFACE) == 0) {
-    PyErr_SetString(PyExc_ValueError,
-                    "resource: a surface needs an array that was created with is_surface_load_store=True, which is an "
-                    "OpaqueArray, or a level of a MipmappedArray, get_level()");
-    return NULL;
-  }
-  cch_context *context = context_use(st, arguments[0]);
-  if (context == NULL)
-    return NULL;
-  PyObject *made = NULL;
-  void *source = handle_use(reads->source);
-  if (source != NULL) {
-    cch_surface *box = NULL;
-    int status;
-    WITHOUT_GIL(status = cch_surface_create(&box, context, source));
-    made = status == 0 ? make(st, st->faces.surface, box, arguments[1], NULL) : raise_status(st, status);
-    handle_done(reads->source);
-  }
-  handle_done(arguments[0]);
-  return made;
+  return create(st, arguments[0], arguments[1], NULL);
 }
 
 /* ---- the class ---- */

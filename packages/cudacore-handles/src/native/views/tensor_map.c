@@ -5,10 +5,12 @@
  */
 #include "views/views.h"
 
+enum { WHOLE = -1, ALL = -2 }; /* used instead of a place: the argument is a number; or it should be a sequence */
+
 static int raise_not_int(const char *name, Py_ssize_t place, PyObject *given) {
   PyObject *type = type_name(given);
   if (type != NULL && place < 0)
-    PyErr_Format(PyExc_TypeError, "%s must be an int, not %U", name, type);
+    PyErr_Format(PyExc_TypeError, "%s must be %s, not %U", name, place == ALL ? "a tuple of ints" : "an int", type);
   else if (type != NULL)
     PyErr_Format(PyExc_TypeError, "%s[%zd] must be an int, not %U", name, place, type);
   Py_XDECREF(type);
@@ -31,7 +33,7 @@ static int read_int(const state *st, const char *name, Py_ssize_t place, PyObjec
 /* Reads a sequence with an int for each of `count` axes. Returns -1 with an exception on failure. */
 static int read_axes(const state *st, const char *name, PyObject *given, int32_t count, int64_t *out) {
   if (!PySequence_Check(given) || PyUnicode_Check(given) || PyBytes_Check(given))
-    return raise_error(PyExc_TypeError, "%s must be a tuple of ints, not %R, of type %R", name, given, Py_TYPE(given));
+    return raise_not_int(name, ALL, given);
   PyObject *axes = PySequence_Tuple(given);
   if (axes == NULL)
     return -1;
@@ -112,8 +114,8 @@ static int read_arguments(const state *st, PyObject *const *arguments, cch_tenso
   int32_t corners = config->kind == CCH_TENSOR_MAP_IM2COL ? config->rank - 2 : 1;
   if (read_axes(st, "pixel_box_lower_corner", arguments[10], corners, config->lower_corner) < 0 ||
       read_axes(st, "pixel_box_upper_corner", arguments[11], corners, config->upper_corner) < 0 ||
-      read_int(st, "channels_per_pixel", -1, arguments[12], &config->channels_per_pixel) < 0 ||
-      read_int(st, "pixels_per_column", -1, arguments[13], &config->pixels_per_column) < 0)
+      read_int(st, "channels_per_pixel", WHOLE, arguments[12], &config->channels_per_pixel) < 0 ||
+      read_int(st, "pixels_per_column", WHOLE, arguments[13], &config->pixels_per_column) < 0)
     return -1;
   return read_choice(st, 4, arguments[14], &config->wide_mode);
 }

@@ -75,11 +75,11 @@ static void open_boxes(void) {
     OK(cch_program_create(&boxes[programs[i]], programs[i], fn_cch_compiler_fn));
   const cch_texture_desc sampling = {0};
   cch_texture_resource resource = {0};
-  OK(cch_array_create(&resource.array, w.context, &world_line));
-  boxes[CCH_KIND_ARRAY] = resource.array;
+  OK(cch_array_create((cch_array **)&boxes[CCH_KIND_ARRAY], w.context, &world_line));
+  resource.source = boxes[CCH_KIND_ARRAY];
   OK(cch_mipmapped_array_create((cch_mipmapped_array **)&boxes[CCH_KIND_MIPMAPPED_ARRAY], w.context, &world_plane));
   OK(cch_texture_create((cch_texture **)&boxes[CCH_KIND_TEXTURE], w.context, &resource, &sampling));
-  OK(cch_surface_create((cch_surface **)&boxes[CCH_KIND_SURFACE], w.context, resource.array));
+  OK(cch_surface_create((cch_surface **)&boxes[CCH_KIND_SURFACE], w.context, boxes[CCH_KIND_ARRAY]));
   OK(cch_tracker_create((cch_tracker **)&boxes[CCH_KIND_TRACKER], &(cch_tracker_config){.lists = true}));
   OK(cch_allocator_create((cch_allocator **)&boxes[CCH_KIND_ALLOCATOR], w.pool, NULL, 0));
   for (int kind = 0; kind < CCH_KIND_COUNT; kind++)

@@ -255,12 +255,12 @@ static int wrapped(cch_array **out, world *w) {
 }
 MAKES(array_wrap, cch_array, wrapped(&out, w))
 static int texture_of(cch_texture **out, world *w) {
-  cch_texture_resource resource = {0};
-  int status = cch_array_create(&resource.array, w->context, &world_line);
+  cch_array *array;
+  int status = cch_array_create(&array, w->context, &world_line);
   if (status != 0)
     return status;
-  status = cch_texture_create(out, w->context, &resource, &sampling);
-  cch_array_unref(resource.array);
+  status = cch_texture_create(out, w->context, &(cch_texture_resource){.source = array}, &sampling);
+  cch_array_unref(array);
   return status;
 }
 MAKES(texture_create, cch_texture, texture_of(&out, w))

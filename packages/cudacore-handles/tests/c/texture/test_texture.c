@@ -9,7 +9,7 @@ static int create_in(cch_context *context, size_t size, const cch_texture_resour
   OK(cch_deviceptr_alloc(&memory, context, size));
   cch_texture *texture = NULL;
   cch_texture_resource reads = *resource;
-  reads.memory = memory;
+  reads.source = memory;
   const cch_texture_desc sampling = {0};
   int status = cch_texture_create(&texture, context, &reads, &sampling);
   cch_deviceptr_unref(memory); /* the texture keeps the memory */
