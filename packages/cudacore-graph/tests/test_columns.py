@@ -335,18 +335,6 @@ def test_list_that_shrinks(definition: cg.GraphDefinition, add: ch.Kernel) -> No
     assert len(definition.launch_many(ONE, add, 0, values)) == 1001
 
 
-def test_copy(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-    """A copy of a graph would share its nodes with the original."""
-    nodes = definition.launch_many(ONE, add, numbers.places(3), 5)
-    copy = definition.copy()
-    assert len(copy.nodes()) == 3
-    assert not copy.nodes() & set(nodes)
-    run(copy)
-    assert [numbers[index] for index in range(3)] == [5, 5, 5]
-    with pytest.raises(ch.CUDAError, match="cannot be cloned"):
-        cg.GraphDefinition().allocate(64).graph.copy()
-
-
 def test_threads(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
     """Threads that add nodes to one graph, and read nodes of other threads, would corrupt its table of nodes."""
 

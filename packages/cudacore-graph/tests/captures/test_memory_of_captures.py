@@ -278,14 +278,7 @@ def test_an_invalidated_capture_with_memory_ends(device: ch.Device, where: str) 
 
 
 def test_memory_of_a_graph_that_has_gone(device: ch.Device, stream: ch.Stream) -> None:
-    """A buffer whose graph was discarded would free its address, which may be in use by other memory."""
-    builder = stream.create_graph_builder().begin_building("global")
-    memory = device.allocate(64, stream=builder)
-    with pytest.raises(ch.CUDAError):
-        stream.sync()
-    with pytest.raises(ch.CUDAError):
-        builder.end_building()
-    memory.close()  # the simulated driver would report a free of this address
+    """A buffer would not keep its graph, whose address may then be in use by other memory when the buffer is freed."""
     with stream.create_graph_builder() as builder:
         memory = device.allocate(64, stream=builder)
     gc.collect()

@@ -68,8 +68,11 @@ def test_of_a_configuration(definition: cg.GraphDefinition, kernels: list[cg.Ker
     types = definition.edge_types()
     assert types[kernels[2], node] is types[kernels[0], many] is GraphEdgeType.PROGRAMMATIC
     assert types[fill, node] is types[fill, many] is GraphEdgeType.DEFAULT
+    node.update(config=early)
     node.pred.add(kernels[2], "default")
     assert not node.config.programmatic_stream_serialization
+    with pytest.raises(ValueError, match="change their type instead"):
+        node.update(config=early)
 
 
 def test_bad_input(definition: cg.GraphDefinition, kernels: list[cg.KernelNode], numbers: Numbers) -> None:

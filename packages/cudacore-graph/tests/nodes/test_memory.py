@@ -26,6 +26,7 @@ class TestMemory:
             (definition.instantiate, "can have only one executable graph at a time, .* close the other"),
             (body.instantiate, "Bodies and child graphs run only in their graph"),
             (definition.clone, "Bodies, and graphs with memory or conditional nodes, cannot be cloned"),
+            (definition.copy, "Bodies, and graphs with memory or conditional nodes, cannot be cloned"),
             (lambda: cg.GraphDefinition().embed(definition), "cannot have memory nodes or conditional nodes"),
             (node.destroy, "No node can be taken out of a graph that has nodes that allocate or free memory"),
         ]
