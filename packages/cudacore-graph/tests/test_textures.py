@@ -182,17 +182,6 @@ def test_another_texture(
     assert kept_of(ch.live_counts(), before) == {}
 
 
-def test_a_closed_texture(
-    device: ch.Device, stream: ch.Stream, out: ch.Buffer, kernel_of: Callable[[str], ch.Kernel]
-) -> None:
-    """A node would be added whose texture was destroyed."""
-    made, source = make("array", device, stream, 0)
-    made.close()
-    with pytest.raises(ch.ClosedError):
-        cg.GraphDefinition().launch(CONFIG, kernel_of("array"), made, out)
-    source.close()
-
-
 # ---- copies of arrays
 
 

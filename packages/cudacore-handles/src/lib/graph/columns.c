@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Columns of arguments for many nodes of one kernel, and the addition of such nodes: all or none. The driver gets
- * pointers into the columns, so nothing is copied, and no object is made for a node. All nodes share one bundle. A node
- * gets a record, but no box. The box is made when it is requested, by the number of the record.
+ * Columns of arguments for many nodes of one kernel: such nodes are added, all or none, or changed, in their graph or
+ * in an executable graph. The driver gets pointers into the columns, so nothing is copied, and no object is made for a
+ * node. All nodes share one bundle. A new node gets a record, but no box. The box is made when it is requested, by the
+ * number of the record.
  */
 #include "graph/nodes/nodes.h"
 #include "code/kernel.h"
@@ -12,6 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The parameters of many nodes of one kernel, which are filled node by node. */
+typedef struct columns_of_nodes {
+  cch_kernel_columns given;
+  size_t count;
+  cch__node_params params;
+  const cch_launch_config *filled; /* the configuration that `params` was last filled with */
+  const char *operation;
+} columns_of_nodes;
+
 /* The dependencies of all nodes, node by node: those of node i begin at first[i]. */
 typedef struct dependencies {
   size_t *first;
@@ -20,7 +30,7 @@ typedef struct dependencies {
 } dependencies;
 
 typedef struct addition {
-  cch__columns columns;
+  columns_of_nodes columns;
   cch_graph *graph;
   dependencies order;
   CUgraphNode *before; /* room for the dependencies of one node; the nodes of `after` come first */
@@ -30,9 +40,10 @@ typedef struct addition {
 
 /* ---- columns ---- */
 
-int cch__columns_read(cch__columns *out, const cch_kernel_columns *columns, size_t count, const char *operation) {
+/* Reads the caller's structure. Afterwards, the caller must call cch__node_params_unref(). */
+static int columns_read(columns_of_nodes *out, const cch_kernel_columns *columns, size_t count, const char *operation) {
   enum { COLUMNS_0_1 = offsetof(cch_kernel_columns, context) + sizeof(cch_context *) };
-  *out = (cch__columns){.count = count, .operation = operation};
+  *out = (columns_of_nodes){.count = count, .operation = operation};
   out->params.pointers = out->params.few;
   cch_kernel_columns *given = &out->given;
   CCH__RETURN_FAILURE(
@@ -46,7 +57,8 @@ int cch__columns_read(cch__columns *out, const cch_kernel_columns *columns, size
   return 0;
 }
 
-int cch__columns_prepare(cch__columns *self) {
+/* Prepares what all nodes share: the bundle and the context, which must be current. */
+static int columns_prepare(columns_of_nodes *self) {
   const cch_kernel_columns *given = &self->given;
   const cch__params *layout;
   CCH__RETURN_FAILURE(cch__kernel_params(&layout, given->kernel));
@@ -73,7 +85,8 @@ int cch__columns_prepare(cch__columns *self) {
   return status;
 }
 
-int cch__columns_fill(cch__columns *self, size_t i) {
+/* Fills the parameters of node i. Without configurations, the fields that depend on them are left as they are. */
+static int columns_fill(columns_of_nodes *self, size_t i) {
   const cch_kernel_columns *given = &self->given;
   for (size_t k = 0; k < given->column_count; k++)
     self->params.pointers[k] =
@@ -142,7 +155,7 @@ static size_t list_dependencies(addition *self, size_t i) {
 /* ---- nodes ---- */
 
 static int add_one(addition *self, CUgraph raw, size_t i) {
-  int status = cch__columns_fill(&self->columns, i);
+  int status = columns_fill(&self->columns, i);
   if (status != 0)
     return status;
   const bool trial = raw != self->graph->raw;
@@ -150,12 +163,8 @@ static int add_one(addition *self, CUgraph raw, size_t i) {
   const CUgraphNode *before = self->before;
   if (count > 0 && self->order.first[i] != self->order.first[i + 1])
     before += self->columns.given.after_count;
-  CUgraphEdgeData *edges = NULL;
-  if (self->columns.params.programmatic && count > 0)
-    status = cch__edges_programmatic(&edges, before, count, self->columns.operation);
-  if (status == 0)
-    status = cch__driver_add_edges(&self->added[i], raw, before, edges, count, &self->columns.params);
-  free(edges);
+  status =
+      cch__driver_add_edges(&self->added[i], raw, before, NULL, count, &self->columns.params, self->columns.operation);
   if (status != 0)
     return status;
   self->added_count = i + 1;
@@ -218,7 +227,7 @@ static int check_given(addition *self) {
 
 /* Does everything that can fail before the first node is added. */
 static int prepare(addition *self) {
-  CCH__RETURN_FAILURE(cch__columns_prepare(&self->columns));
+  CCH__RETURN_FAILURE(columns_prepare(&self->columns));
   CCH__RETURN_FAILURE(check_given(self));
   CCH__RETURN_FAILURE(sort_edges(self));
   void *larger = realloc(self->before, (self->columns.given.after_count + self->order.most + 1) * sizeof *self->before);
@@ -266,7 +275,7 @@ cch_status cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *g
   CCH__REQUIRE_USABLE(first, graph, columns);
   CCH__REQUIRE_ARRAY(out, count);
   addition self = {.graph = graph};
-  CCH__RETURN_FAILURE(cch__columns_read(&self.columns, columns, count, __func__));
+  CCH__RETURN_FAILURE(columns_read(&self.columns, columns, count, __func__));
   const cch_kernel_columns *given = &self.columns.given;
   if (count == 0)
     return 0;
@@ -288,6 +297,114 @@ cch_status cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *g
   free(self.order.earlier);
   free(self.before);
   free(self.added);
+  return status;
+}
+
+/* ---- changes of nodes ---- */
+
+typedef struct changes {
+  columns_of_nodes columns;
+  cch_graph_exec *exec; /* NULL: the nodes are changed in their graph */
+  cch_graph_node *const *nodes;
+  CUDA_KERNEL_NODE_PARAMS *present; /* what the nodes launch */
+} changes;
+
+static int check_change(const changes *self, size_t i) {
+  const cch_graph_node *node = self->nodes[i];
+  const char *operation = self->columns.operation;
+  CCH__RETURN_FAILURE(CCH__USABLE(node, "a node", operation));
+  if (self->exec != NULL ? !cch_graph_exec_has(self->exec, node) : node->graph != self->nodes[0]->graph)
+    return cch__fail(CCH_EINVAL, operation, "the node %p is not of the graph that %s", (void *)node->raw,
+                     self->exec != NULL ? "the executable graph was made from" : "the first node is of");
+  if (node->type != CCH_NODE_KERNEL)
+    return cch__fail(CCH_EINVAL, operation, "the node %p launches no kernel", (void *)node->raw);
+  CUDA_KERNEL_NODE_PARAMS *present = &self->present[i];
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, present)));
+  if (present->kern != self->columns.given.kernel->raw)
+    return cch__fail(CCH_EINVAL, operation, "the node %p launches another kernel than the first node",
+                     (void *)node->raw);
+  if (present->ctx != self->columns.params.context)
+    return cch__fail(CCH_EINVAL, operation, "the node %p is of another context than the first node", (void *)node->raw);
+  return 0;
+}
+
+static int set_node(changes *self, size_t i) {
+  columns_of_nodes *columns = &self->columns;
+  const bool configured = columns->given.config_count > 0;
+  CCH__RETURN_FAILURE(columns_fill(columns, i));
+  if (!configured) {
+    const CUDA_KERNEL_NODE_PARAMS *present = &self->present[i];
+    CUDA_KERNEL_NODE_PARAMS_v3 *native = &columns->params.native.kernel;
+    native->kern = present->kern;
+    native->gridDimX = present->gridDimX;
+    native->gridDimY = present->gridDimY;
+    native->gridDimZ = present->gridDimZ;
+    native->blockDimX = present->blockDimX;
+    native->blockDimY = present->blockDimY;
+    native->blockDimZ = present->blockDimZ;
+    native->sharedMemBytes = present->sharedMemBytes;
+  }
+  cch_graph_node *node = self->nodes[i];
+  return self->exec != NULL
+             ? cch__exec_set_filled(self->exec, node->raw, &columns->params, configured, columns->operation)
+             : cch__node_set_filled(node, &columns->params, configured, columns->operation);
+}
+
+/* Everything that can be wrong with the arguments is found before the first node is changed. */
+static int set_in_context(changes *self, size_t *done) {
+  const cch_graph *graph = self->nodes[0]->graph;
+  CCH__RETURN_FAILURE(cch__graph_check(graph, self->columns.operation));
+  int status = columns_prepare(&self->columns);
+  for (*done = 0; status == 0 && *done < self->columns.count; *done += status == 0)
+    status = check_change(self, *done);
+  if (status != 0)
+    return status;
+  if (self->exec != NULL)
+    cch__exec_settle(self->exec);
+  for (*done = 0; status == 0 && *done < self->columns.count; *done += status == 0)
+    status = set_node(self, *done);
+  if (status != 0) {
+    cch__fail_at_node(self->nodes[*done]->raw);
+    if (*done > 0)
+      cch__fail_explain("the nodes before it were changed");
+  }
+  return status;
+}
+
+static int set_in_turn(changes *self, size_t *done) {
+  if (self->exec == NULL)
+    return CCH__IN_TURN(self->nodes[0], NULL, CCH__IN_CONTEXT(self->columns.given.context, set_in_context(self, done)));
+  cch__exec_lock(self->exec);
+  int status = cch__exec_check_has(self->exec, self->nodes[0], self->columns.operation);
+  if (status == 0)
+    status =
+        CCH__IN_TURN(self->nodes[0], NULL, CCH__IN_CONTEXT(self->columns.given.context, set_in_context(self, done)));
+  cch__exec_unlock(self->exec);
+  return status;
+}
+
+cch_status cch_graph_set_kernels(cch_graph_exec *exec, cch_graph_node *const *nodes, const cch_kernel_columns *columns,
+                                 size_t count, size_t *failed) {
+  CCH__REQUIRE_USABLE(columns);
+  CCH__REQUIRE_USABLE_OR_NULL(exec);
+  CCH__REQUIRE_ARRAY(nodes, count);
+  changes self = {.exec = exec, .nodes = nodes};
+  CCH__RETURN_FAILURE(columns_read(&self.columns, columns, count, __func__));
+  if (self.columns.given.edge_count > 0 || self.columns.given.after_count > 0)
+    return cch__fail(CCH_EINVAL, __func__, "the edges of existing nodes do not change with their arguments");
+  if (count == 0)
+    return 0;
+  size_t done = 0;
+  cch__poll();
+  self.present = malloc(count * sizeof *self.present);
+  int status = self.present != NULL ? CCH__USABLE(nodes[0], "a node", __func__) : cch__fail_nomem(__func__);
+  if (status == 0)
+    status = set_in_turn(&self, &done);
+  if (status != 0 && failed != NULL)
+    *failed = done;
+  cch__node_params_unref(&self.columns.params);
+  free(self.present);
+  cch__poll(); /* destroys boxes that are no longer needed */
   return status;
 }
 

@@ -267,24 +267,6 @@ int cch__driver_add_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *bef
 int cch__driver_set_node(CUgraphNode node, CUgraphNodeParams *params);
 int cch__driver_set_exec_node(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params);
 
-/* ---- columns.c ---- */
-
-/* The parameters of many nodes of one kernel, which are filled node by node. */
-typedef struct cch__columns {
-  cch_kernel_columns given;
-  size_t count;
-  cch__node_params params;
-  const cch_launch_config *filled; /* the configuration that `params` was last filled with */
-  const char *operation;
-} cch__columns;
-
-/* Reads the caller's structure. Afterwards, the caller must call cch__node_params_unref(). */
-int cch__columns_read(cch__columns *out, const cch_kernel_columns *columns, size_t count, const char *operation);
-/* Prepares what all nodes share: the bundle and the context, which must be current. */
-int cch__columns_prepare(cch__columns *self);
-/* Fills the parameters of node i. Without configurations, the fields that depend on them are left as they are. */
-int cch__columns_fill(cch__columns *self, size_t i);
-
 /* ---- exec.c: executable graphs ---- */
 
 /* Begin and end the turn of an executable graph. In it, the turns of graphs can be taken, but not the other way round.
@@ -334,16 +316,17 @@ int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph,
  */
 int cch__spec_dependencies(CUgraphNode *before, const cch_graph *graph, const cch_node_spec *spec,
                            const CUgraphNode *added, size_t place, const char *operation);
-/* Makes the edges that let a node begin before the kernels that it depends on have ended. The other edges are plain. */
-int cch__edges_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, size_t count, const char *operation);
 /*
  * Changes the parameters of a node in its graph, and what the graph keeps for the node. `attributes`: also those of a
  * kernel, which are in the parameters.
  */
 int cch__node_set_filled(cch_graph_node *node, cch__node_params *filled, bool attributes, const char *operation);
-/* Calls the driver to add a node with the given edges to its dependencies; `edges` is NULL if all edges are plain. */
+/*
+ * Calls the driver to add a node with the given edges to its dependencies. `edges` is NULL if all edges are plain,
+ * unless the parameters ask for programmatic ones.
+ */
 int cch__driver_add_edges(CUgraphNode *raw, CUgraph graph, const CUgraphNode *before, const CUgraphEdgeData *edges,
-                          size_t count, cch__node_params *params);
+                          size_t count, cch__node_params *params, const char *operation);
 /* Sets attributes of a kernel node. */
 int cch__node_set_attributes(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count);
 /* Removes a node that was just added, without a trace if CUDA permits the removal. */

@@ -163,7 +163,8 @@ int cch__node_set_attributes(CUgraphNode raw, const CUlaunchAttribute *attribute
   return status;
 }
 
-int cch__edges_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, size_t count, const char *operation) {
+/* Makes the edges that let a node begin before the kernels that it depends on have ended. The other edges are plain. */
+static int make_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, size_t count, const char *operation) {
   CUgraphEdgeData *edges = calloc(count, sizeof *edges);
   if (edges == NULL)
     return cch__fail_nomem(operation);
@@ -184,13 +185,22 @@ int cch__edges_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, si
 }
 
 int cch__driver_add_edges(CUgraphNode *raw, CUgraph graph, const CUgraphNode *before, const CUgraphEdgeData *edges,
-                          size_t count, cch__node_params *params) {
+                          size_t count, cch__node_params *params, const char *operation) {
+  CUgraphEdgeData *programmatic = NULL;
+  if (params->programmatic && count > 0) {
+    CCH__RETURN_FAILURE(make_programmatic(&programmatic, before, count, operation));
+    edges = programmatic;
+  }
+  int status;
   if (edges == NULL)
-    return cch__driver_add_node(raw, graph, before, count, &params->native);
-  if (cch__driver.cuGraphAddNode_v12030 == NULL)
-    return cch__fail_missing_version("cuGraphAddNode", 12030);
-  return cch__checked((int)cch__driver.cuGraphAddNode_v12030(raw, graph, before, edges, count, &params->native),
-                      "cuGraphAddNode");
+    status = cch__driver_add_node(raw, graph, before, count, &params->native);
+  else if (cch__driver.cuGraphAddNode_v12030 == NULL)
+    status = cch__fail_missing_version("cuGraphAddNode", 12030);
+  else
+    status = cch__checked((int)cch__driver.cuGraphAddNode_v12030(raw, graph, before, edges, count, &params->native),
+                          "cuGraphAddNode");
+  free(programmatic);
+  return status;
 }
 
 /* Forgets a node that the driver has destroyed. */
@@ -213,9 +223,10 @@ void cch__node_undo(cch_graph *graph, CUgraphNode raw) {
 
 /* Adds a node whose parameters are complete. If the graph is shared, `object` keeps the bundle already. */
 static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cch__node_params *params,
-                     CUuserObject object, const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count) {
+                     CUuserObject object, const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count,
+                     const char *operation) {
   CUgraphNode raw = NULL;
-  int status = cch__driver_add_edges(&raw, graph->raw, before, edges, count, params);
+  int status = cch__driver_add_edges(&raw, graph->raw, before, edges, count, params, operation);
   if (status != 0) {
     cch__driver_unref(graph->raw, object, 1);
     return status;
@@ -249,15 +260,10 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
   cch__node_params params;
   CUuserObject object = NULL;
   cch_graph_node *box = NULL;
-  CUgraphEdgeData *programmatic = NULL;
   int status = cch__node_params_fill(&params, spec->type, spec->params, spec->bundle, spec->context, operation);
   const bool has_memory = params.type->memory != NULL;
   if (status == 0 && has_memory && !graph->level->has_memory)
     status = cch__check_no_cycle(graph, operation);
-  if (status == 0 && params.programmatic && count > 0) {
-    status = cch__edges_programmatic(&programmatic, before, count, operation);
-    edges = programmatic;
-  }
   if (status == 0 && out != NULL && (box = new_node(graph, NULL, spec->type, operation)) == NULL)
     status = CCH_ENOMEM;
   if (status == 0 && !atomic_load_explicit(&graph->has_room, memory_order_relaxed)) {
@@ -279,12 +285,11 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
   if (status == 0)
     status = cch__driver_keep_shared(&object, graph, params.kept, 1);
   if (status == 0)
-    status = add_ready(raw, box, graph, &params, object, before, edges, count);
+    status = add_ready(raw, box, graph, &params, object, before, edges, count, operation);
   if (status == 0 && has_memory)
     graph->level->has_memory = true;
   if (spec->type == CCH_NODE_GRAPH || spec->type == CCH_NODE_CONDITIONAL)
     graph->level->is_known = false;
-  free(programmatic);
   cch__node_params_unref(&params);
   if (status == 0 && out != NULL)
     *out = box;

@@ -101,8 +101,6 @@ int node_params_read(state *st, const node_method *method, values given, bool by
 int node_params_check(const state *st, const node_params *params, const cch_graph *graph);
 /* Returns the pointer to pass to the library as `params`. */
 const void *node_params_of(const node_params *params);
-/* Returns the graph that is copied into the node; NULL if the node is not a child graph node. */
-const cch_graph *node_params_child(const node_params *params);
 /* Takes the condition of the parameters, because their node is being added. Returns -1 with an exception on failure. */
 int node_params_take(const state *st, node_params *params);
 /* Undoes node_params_take() after the node could not be added. */

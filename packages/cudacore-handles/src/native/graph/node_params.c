@@ -78,7 +78,7 @@ static int raise_bad_condition(const state *st, const node_params *params, bool 
 }
 
 int node_params_check(const state *st, const node_params *params, const cch_graph *graph) {
-  const cch_graph *child = node_params_child(params);
+  const cch_graph *child = params->type == CCH_NODE_GRAPH ? params->of.child.graph : NULL;
   if (child != NULL && root_of(child) == root_of(graph))
     return raise_error(PyExc_ValueError, "child is in the same graph as the node that is to run it; clone() makes an "
                                          "independent graph of it");
@@ -170,10 +170,6 @@ int node_params_read(state *st, const node_method *method, values given, bool by
 }
 
 const void *node_params_of(const node_params *params) { return params->type == CCH_NODE_EMPTY ? NULL : &params->of; }
-
-const cch_graph *node_params_child(const node_params *params) {
-  return params->type == CCH_NODE_GRAPH ? params->of.child.graph : NULL;
-}
 
 void node_params_unref(node_params *params) {
   PyObject *type, *value, *traceback;
