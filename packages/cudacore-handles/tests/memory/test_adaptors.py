@@ -176,22 +176,12 @@ def test_memory_between_processes(adapt: Adapt, device: ch.Device, stream: ch.St
 def test_chain(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -> None:
     """An adaptor would not record the allocations of the adaptors around it."""
     chain: list[Any] = [pool]
-    for adapt in ADAPTORS.values():
+    for adapt in 7 * list(ADAPTORS.values()):  # more than one call of the library takes
         chain += [ch.StatisticsResourceAdaptor(adapt(chain[-1]))]
     with chain[-1].allocate(100, stream=stream) as buffer:
         assert buffer.memory_resource is chain[-1]
         assert [used(each) for each in chain[1:]] == [(100, 1)] * (len(chain) - 1)
     assert [used(each) for each in chain[1:]] == [(0, 0)] * (len(chain) - 1)
-
-
-def test_long_chain(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """Only a limited number of adaptors could be wrapped around each other."""
-    chain: list[Any] = [ch.StatisticsResourceAdaptor(pool)]
-    for _ in range(40):
-        chain.append(ch.StatisticsResourceAdaptor(chain[-1]))
-    with chain[-1].allocate(100, stream=stream):
-        assert {used(each) for each in chain} == {(100, 1)}
-    assert {used(each) for each in chain} == {(0, 0)}
 
 
 def test_subclass_of_an_adaptor(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:

@@ -132,6 +132,7 @@ ROWS: list[tuple[Callable[[World], Any], type[Exception], str]] = [
     (lambda w: Buffer.from_handle(4096, 8, "mr"), TypeError, "mr must be a MemoryResource, not str"),
     (lambda w: Buffer.from_handle(4096, 8, w.pool, object()), ValueError, "owner and memory resource cannot be both"),
     (lambda w: Buffer.from_handle(4096, 8, stream=0), TypeError, "a Stream is needed"),
+    (lambda w: Buffer.from_handle(4096, 8, owner=w.closed("six")), ch.ClosedError, "closed"),
     # ---- the end of a buffer
     (lambda w: w.buffer.close(0), TypeError, "a Stream is needed"),
     (lambda w: w.buffer.close("stream"), TypeError, "a Stream is needed"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from memory_kinds import RESOURCES
 
 import cudacore_handles as ch
 from threads_at_once import in_threads
@@ -229,17 +230,6 @@ def test_virtual_memory(device: ch.Device, stream: ch.Stream) -> None:
     assert content(part, stream) == b"\3" * 64
 
 
-KINDS: dict[str, Callable[[ch.Device, ch.Stream], ch.Buffer]] = {
-    "pool": lambda device, stream: device.allocate(SIZE, stream=stream),
-    "legacy pinned": lambda device, stream: ch.LegacyPinnedMemoryResource().allocate(SIZE, stream=stream),
-    "legacy managed": lambda device, stream: ch.LegacyManagedMemoryResource().allocate(SIZE, stream=stream),
-    "registered": lambda device, stream: ch.register_host_memory(np.zeros(SIZE, np.uint8), stream=stream),
-    "virtual": lambda device, stream: ch.VirtualMemoryResource(device).allocate(SIZE, stream=stream),
-    "imported virtual": lambda device, stream: imported(device, stream),
-    "foreign": lambda device, stream: foreign(device, stream),
-}
-
-
 def imported(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
     resource = ch.VirtualMemoryResource(device)
     with resource.allocate(SIZE) as buffer, resource.export_allocation(buffer) as handle:
@@ -249,6 +239,17 @@ def imported(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
 def foreign(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
     memory = device.allocate(SIZE, stream=stream)
     return ch.Buffer.from_handle(memory.handle, SIZE, owner=memory, stream=stream)
+
+
+KINDS: dict[str, Callable[[ch.Device, ch.Stream], ch.Buffer]] = {
+    **{
+        kind: lambda device, stream, kind=kind: RESOURCES[kind].make(device).allocate(SIZE, stream=stream)
+        for kind in ("pool", "pinned", "managed", "virtual")
+    },
+    "registered": lambda device, stream: ch.register_host_memory(np.zeros(SIZE, np.uint8), stream=stream),
+    "imported virtual": imported,
+    "foreign": foreign,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -338,25 +339,6 @@ def test_threads(device: ch.Device, stream: ch.Stream) -> None:
 
 
 # ---- buffers as owners of memory
-
-
-def test_an_owner_that_is_closed(device: ch.Device, stream: ch.Stream) -> None:
-    """A buffer on another buffer's memory would lose the memory when the other buffer is closed."""
-    mr = ch.DeviceMemoryResource(device, {})
-    buffer = mr.allocate(SIZE, stream=stream)
-    buffer.fill(7, stream=stream)
-    part = ch.Buffer.from_handle(buffer.handle + 8, 8, owner=buffer)
-    assert part.owner is buffer
-    assert part.memory_resource is None
-    buffer.close()
-    next_ = mr.allocate(SIZE, stream=stream)
-    next_.fill(9, stream=stream)
-    assert content(part, stream) == b"\7" * 8
-    with pytest.raises(ch.ClosedError):
-        ch.Buffer.from_handle(part.handle, 8, owner=buffer)
-    part.close()
-    del buffer
-    stream.sync()
 
 
 def test_processes_that_end_with_parts(run_python: Callable[..., Any], on_sim: bool) -> None:

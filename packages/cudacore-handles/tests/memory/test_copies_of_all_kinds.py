@@ -12,6 +12,7 @@ from typing import Any
 import ipc_children as children
 import numpy as np
 import pytest
+from memory_kinds import RESOURCES
 from opengl import OpenGL
 
 import cudacore_handles as ch
@@ -19,7 +20,6 @@ import cudacore_handles as ch
 cg = pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
 
 SIZE = 4096
-WHOLE = 1 << 21  # sizes of virtual memory are multiples of this
 
 
 class Memory:
@@ -39,87 +39,37 @@ class Memory:
         return out
 
 
-# ---- kinds of memory
+# ---- kinds of memory: the stream is of the device whose memory it is, which is current, and `other` of the other one
 
 
-def of_pool(resource: Callable[[ch.Device], Any]) -> Callable[[list[ch.Stream], int], Memory]:
-    return lambda streams, i: Memory(resource(streams[i].device).allocate(SIZE, stream=streams[i]), streams[i])
-
-
-def on_the_other_stream(streams: list[ch.Stream], i: int) -> Memory:
-    buffer = ch.DeviceMemoryResource(streams[i].device, {}).allocate(SIZE, stream=streams[1 - i])
-    streams[1 - i].sync()
-    return Memory(buffer, streams[i])
-
-
-def virtual(**options: Any) -> Callable[[list[ch.Stream], int], Memory]:
-    def make(streams: list[ch.Stream], i: int) -> Memory:
-        resource = ch.VirtualMemoryResource(streams[i].device, {"handle_type": None} | options)
-        return Memory(resource.allocate(WHOLE, stream=streams[i])[1024 : 1024 + SIZE], streams[i])
-
-    return make
-
-
-def synchronous(streams: list[ch.Stream], i: int) -> Memory:
-    from cudacore_handles._memory.resource import _SynchronousMemoryResource
-
-    return Memory(_SynchronousMemoryResource(streams[i].device).allocate(SIZE), streams[i])
-
-
-def in_context(resource: Callable[[], Any]) -> Callable[[list[ch.Stream], int], Memory]:
-    """Make memory in the current context, that of device `i`."""
-
-    def make(streams: list[ch.Stream], i: int) -> Memory:
-        streams[i].device.set_current()
-        try:
-            return Memory(resource().allocate(SIZE, stream=streams[i]), streams[i])
-        finally:
-            streams[0].device.set_current()
-
-    return make
-
-
-def registered(streams: list[ch.Stream], i: int) -> Memory:
+def ordinary() -> ch.Buffer:
     array = np.zeros(SIZE, np.uint8)
-    streams[i].device.set_current()
-    buffer = ch.register_host_memory(array)
-    streams[0].device.set_current()
-    return Memory(buffer, streams[i])
+    return ch.Buffer.from_handle(array.ctypes.data, SIZE, owner=array)
 
 
-def ordinary(streams: list[ch.Stream], i: int) -> Memory:
-    array = np.zeros(SIZE, np.uint8)
-    return Memory(ch.Buffer.from_handle(array.ctypes.data, SIZE, owner=array), streams[i])
-
-
-def borrowed(make: Callable[[list[ch.Stream], int], Memory]) -> Callable[[list[ch.Stream], int], Memory]:
-    """Make memory whose kind and device the library does not know."""
-
-    def borrow(streams: list[ch.Stream], i: int) -> Memory:
-        made = make(streams, i)
-        return Memory(ch.Buffer.from_handle(int(made.buffer.handle), SIZE), streams[i], made)
-
-    return borrow
-
-
-KINDS: dict[str, Callable[[list[ch.Stream], int], Memory]] = {
-    "pool": of_pool(lambda device: ch.DeviceMemoryResource(device, {})),
-    "default pool": of_pool(ch.DeviceMemoryResource),
-    "other stream": on_the_other_stream,
-    "synchronous": synchronous,
-    "managed": in_context(ch.LegacyManagedMemoryResource),
-    "managed pool": in_context(ch.ManagedMemoryResource),
-    "pinned": in_context(ch.LegacyPinnedMemoryResource),
-    "pinned pool": in_context(ch.PinnedMemoryResource),
-    "own pinned pool": in_context(lambda: ch.PinnedMemoryResource({})),
-    "virtual": virtual(),
-    "virtual host": virtual(location_type="host"),
-    "registered": registered,
-    "ordinary": ordinary,
-    "borrowed pool": borrowed(of_pool(lambda device: ch.DeviceMemoryResource(device, {}))),
-    "borrowed virtual host": borrowed(virtual(location_type="host")),
-    "borrowed pinned pool": borrowed(in_context(ch.PinnedMemoryResource)),
+KINDS: dict[str, Callable[[ch.Stream, ch.Stream], ch.Buffer]] = {
+    **{
+        name: lambda stream, other, kind=kind: kind.make(stream.device).allocate(SIZE, stream=stream)
+        for name, kind in RESOURCES.items()
+    },
+    "other stream": lambda stream, other: ch.DeviceMemoryResource(stream.device, {}).allocate(SIZE, stream=other),
+    "registered": lambda stream, other: ch.register_host_memory(np.zeros(SIZE, np.uint8)),
+    "ordinary": lambda stream, other: ordinary(),
 }
+BORROWED = ("pool", "virtual host", "pinned pool")
+SOURCES = (*KINDS, *(f"borrowed {kind}" for kind in BORROWED))
+
+
+def make(kind: str, stream: ch.Stream, other: ch.Stream) -> Memory:
+    """Make memory of a kind. If it is borrowed, the library does not know its kind and device."""
+    stream.device.set_current()
+    buffer = KINDS[kind.removeprefix("borrowed ")](stream, other)
+    if buffer.size > SIZE:
+        buffer = buffer[1024 : 1024 + SIZE]
+    other.sync()
+    if kind.startswith("borrowed"):
+        return Memory(ch.Buffer.from_handle(int(buffer.handle), SIZE), stream, buffer)
+    return Memory(buffer, stream if buffer.device_id in (-1, stream.device.device_id) else other)
 
 
 @pytest.fixture
@@ -133,38 +83,20 @@ def streams(device: ch.Device, other_device: ch.Device) -> Iterator[list[ch.Stre
 def memories(streams: list[ch.Stream], kind: str) -> list[Memory] | str:
     """Return memory of a kind of each device, or the reason why this driver or machine does not have it."""
     try:
-        return [KINDS[kind](streams, i) for i in range(2)]
+        return [make(kind, streams[i], streams[1 - i]) for i in range(2)]
     except (RuntimeError, ch.CUDAError) as error:
         if "NOT_SUPPORTED" in str(error) or "support" in str(error) or "driver" in str(error):
             return f"{kind}: {error}"
         raise
+    finally:
+        streams[0].device.set_current()
 
 
-# ---- kinds of copies: each returns what it copies as a function of NumPy arrays
+# ---- kinds of copies: each with the bytes that it writes, and the bytes that it reads, as indices of NumPy's arrays
 
-
-def rows(array: Any) -> Any:
-    return array[:1024].reshape(8, 128)[:, :64]
-
-
-def copied(expected: Any, source: Any) -> None:
-    expected[:] = source
-
-
-def copied_batch(expected: Any, source: Any) -> None:
-    expected[:64], expected[128:256] = source[:64], source[256:384]
-
-
-def copied_part(expected: Any, source: Any) -> None:
-    rows(expected)[:] = rows(source)
-
-
-def copied_slice(expected: Any, source: Any) -> None:
-    expected[64:128] = source[192:256]
-
-
-def copied_columns(expected: Any, source: Any) -> None:
-    expected.reshape(64, 64)[:, ::2] = source.reshape(64, 64)[:, 1::2]
+WHOLE, INDICES = slice(None), np.arange(SIZE)
+ROWS = INDICES[:1024].reshape(8, 128)[:, :64].ravel()
+PLANE = INDICES.reshape(64, 64)
 
 
 def do_batch(dst: ch.Buffer, src: ch.Buffer, stream: Any) -> None:
@@ -185,15 +117,15 @@ def do_dlpack(dst: ch.Buffer, src: ch.Buffer, stream: Any) -> None:
     dst.view("u1").copy_from(imported, stream)
 
 
-COPIES: dict[str, tuple[Callable[[ch.Buffer, ch.Buffer, Any], None], Callable[[Any, Any], None]]] = {
-    "copy_to": (lambda dst, src, stream: src.copy_to(dst, stream=stream), copied),
-    "copy_from": (lambda dst, src, stream: dst.copy_from(src, stream=stream), copied),
-    "batch": (do_batch, copied_batch),
-    "part": (do_part, copied_part),
-    "slice": (lambda dst, src, stream: dst[64:128].copy_from(src[192:256], stream=stream), copied_slice),
-    "view": (lambda dst, src, stream: dst.view("<u4").copy_from(src.view("<u4"), stream), copied),
-    "columns": (do_columns, copied_columns),
-    "dlpack": (do_dlpack, copied),
+COPIES: dict[str, tuple[Callable[[ch.Buffer, ch.Buffer, Any], None], Any, Any]] = {
+    "copy_to": (lambda dst, src, stream: src.copy_to(dst, stream=stream), WHOLE, WHOLE),
+    "copy_from": (lambda dst, src, stream: dst.copy_from(src, stream=stream), WHOLE, WHOLE),
+    "batch": (do_batch, np.r_[0:64, 128:256], np.r_[0:64, 256:384]),
+    "part": (do_part, ROWS, ROWS),
+    "slice": (lambda dst, src, on: dst[64:128].copy_from(src[192:256], stream=on), np.s_[64:128], np.s_[192:256]),
+    "view": (lambda dst, src, stream: dst.view("<u4").copy_from(src.view("<u4"), stream), WHOLE, WHOLE),
+    "columns": (do_columns, PLANE[:, ::2].ravel(), PLANE[:, 1::2].ravel()),
+    "dlpack": (do_dlpack, WHOLE, WHOLE),
 }
 
 
@@ -202,7 +134,7 @@ def for_each_pair(streams: list[ch.Stream], source: str, check: Callable[[Memory
     sources = memories(streams, source)
     if isinstance(sources, str):
         pytest.skip(sources)
-    for target in KINDS:
+    for target in (*KINDS, *(f"borrowed {kind}" for kind in BORROWED)):
         targets = memories(streams, target)
         for i, k, stream in itertools.product(range(2), range(2), streams):
             if isinstance(targets, str):
@@ -221,7 +153,7 @@ def check_refusal(error: ch.CUDAError) -> None:
 
 
 def check_copy(
-    numbers: Any, dst: Memory, src: Memory, do: Callable[[], bool], expect: Callable[[Any, Any], None]
+    numbers: Any, dst: Memory, src: Memory, do: Callable[[], bool], to: Any = WHOLE, origin: Any = WHOLE
 ) -> bool:
     """Compare a copy with NumPy. It may also be refused: then nothing changes, and False is returned."""
     source, expected = (numbers.integers(0, 256, SIZE, np.uint8) for _ in range(2))
@@ -229,7 +161,7 @@ def check_copy(
     dst.write(expected)
     done = do()
     if done:
-        expect(expected, source)
+        expected[to] = source[origin]
     assert (dst.read() == expected).all()
     assert (src.read() == source).all()
     return done
@@ -238,7 +170,7 @@ def check_copy(
 def check_copies(dst: Memory, src: Memory, stream: ch.Stream) -> None:
     """Make every kind of copy."""
     numbers = np.random.default_rng(7)
-    for name, (copy, expect) in COPIES.items():
+    for name, (copy, to, origin) in COPIES.items():
 
         def do(copy: Any = copy) -> bool:
             try:
@@ -252,12 +184,12 @@ def check_copies(dst: Memory, src: Memory, stream: ch.Stream) -> None:
             return True
 
         try:
-            check_copy(numbers, dst, src, do, expect)
+            check_copy(numbers, dst, src, do, to, origin)
         except (AssertionError, RuntimeError) as error:
             raise AssertionError(f"{name}: {error}") from error
 
 
-@pytest.mark.parametrize("source", KINDS)
+@pytest.mark.parametrize("source", SOURCES)
 def test_copies(streams: list[ch.Stream], source: str) -> None:
     """A kind of copy between two kinds of memory would fail, or copy wrong values, on a stream of some device."""
     for_each_pair(streams, source, check_copies)
@@ -272,8 +204,8 @@ def test_memory_of_another_process(
     theirs.close()
     with ours:  # the other process ends when this end is closed
         imported = ours.recv()
-        turns = [itertools.cycle(buffers) for buffers in imported]
-        monkeypatch.setitem(KINDS, "imported", lambda streams, i: Memory(next(turns[i]), streams[i]))
+        turns = {stream: itertools.cycle(buffers) for stream, buffers in zip(streams, imported, strict=True)}
+        monkeypatch.setitem(KINDS, "imported", lambda stream, other: next(turns[stream]))
         for source in ("imported", "pool", "pinned pool"):
             for_each_pair(streams, source, check_copies)
         for buffer in itertools.chain(*imported):
@@ -288,7 +220,7 @@ def test_memory_of_opengl(streams: list[ch.Stream], on_sim: bool, monkeypatch: p
     resources = [ch.GraphicsResource.from_gl_buffer(gl.buffer().name) for _ in range(2)]
     buffers = [resource.map(stream=streams[0]) for resource in resources]
     turns = itertools.cycle([buffers[0], buffers[0], buffers[1], buffers[1]])  # those of one side, then of the other
-    monkeypatch.setitem(KINDS, "graphics", lambda streams, i: Memory(next(turns), streams[0]))
+    monkeypatch.setitem(KINDS, "graphics", lambda stream, other: next(turns))
     for source in ("graphics", "pool", "pinned pool"):
         for_each_pair(streams, source, check_copies)
     for buffer, resource in zip(buffers, resources, strict=True):
@@ -297,7 +229,7 @@ def test_memory_of_opengl(streams: list[ch.Stream], on_sim: bool, monkeypatch: p
     gl.close()
 
 
-@pytest.mark.parametrize("source", KINDS)
+@pytest.mark.parametrize("source", SOURCES)
 def test_graphs(streams: list[ch.Stream], source: str) -> None:
     """A copy in a graph would copy wrong values or end the context, where a device has no access to the memory."""
     numbers = np.random.default_rng(7)
@@ -327,14 +259,14 @@ def test_graphs(streams: list[ch.Stream], source: str) -> None:
             return True
 
         for do in (node, captured):
-            done = check_copy(numbers, dst, src, do, copied)
+            done = check_copy(numbers, dst, src, do)
             is_of_one_device = dst.home is src.home is stream
             assert done or not is_of_one_device
 
     for_each_pair(streams, source, check)
 
 
-@pytest.mark.parametrize("target", KINDS)
+@pytest.mark.parametrize("target", SOURCES)
 def test_fills(streams: list[ch.Stream], target: str) -> None:
     """A fill would end the context of a device that has no access to the memory, instead of failing."""
     made = memories(streams, target)

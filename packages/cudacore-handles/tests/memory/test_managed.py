@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -27,18 +28,32 @@ def buffer(resource: ch.ManagedMemoryResource, stream: ch.Stream) -> ch.ManagedB
     return made
 
 
-@pytest.fixture(params=["resource", "foreign"])
-def advised(request: Any, device: ch.Device) -> Iterator[ch.ManagedBuffer]:
-    """Return memory that is not from a pool: CUDA accepts advice only for such memory."""
-    if request.param == "resource":
-        with ch.LegacyManagedMemoryResource().allocate(1 << 16) as buffer:
-            yield buffer
-        return
+@contextmanager
+def memory(kind: str, stream: ch.Stream) -> Iterator[ch.ManagedBuffer]:
+    """Make memory of a kind. CUDA accepts advice only for memory that is not from a pool."""
     from cudacore_handles._base.errors import call_driver
 
-    address = int(call_driver("cuMemAllocManaged", 1 << 16, 1))
-    yield ch.ManagedBuffer.from_handle(address, 1 << 16)
-    call_driver("cuMemFree", address)
+    if kind == "foreign":
+        address = int(call_driver("cuMemAllocManaged", 1 << 16, 1))
+        yield ch.ManagedBuffer.from_handle(address, 1 << 16, owner=object())
+        call_driver("cuMemFree", address)
+        return
+    with (ch.ManagedMemoryResource({}) if kind == "pool" else ch.LegacyManagedMemoryResource()).allocate(
+        1 << 16, stream=stream
+    ) as buffer:
+        yield buffer
+
+
+@pytest.fixture(params=["legacy", "foreign"])
+def advised(request: Any, stream: ch.Stream) -> Iterator[ch.ManagedBuffer]:
+    with memory(request.param, stream) as made:
+        yield made
+
+
+@pytest.fixture(params=["pool", "legacy", "foreign"])
+def managed(request: Any, stream: ch.Stream) -> Iterator[ch.ManagedBuffer]:
+    with memory(request.param, stream) as made:
+        yield made
 
 
 # ---- advice about the location of memory
@@ -143,14 +158,20 @@ def test_bad_places(
 # ---- moving memory
 
 
-def test_prefetch(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) -> None:
-    """Memory would be moved to a wrong location, or lose its contents."""
-    buffer.fill(7, stream=stream)
+def test_prefetch(managed: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) -> None:
+    """Memory would be moved to a wrong location, lose its contents, or not count as managed memory."""
+    assert type(managed) is type(managed[4:]) is ch.ManagedBuffer
+    assert (managed.is_managed, managed.is_host_accessible, managed.is_device_accessible) == (True, True, True)
+    assert managed.__dlpack_device__() == (13, 0)
+    managed.fill(7, stream=stream)
     for place in (Host(), device):
-        buffer.prefetch(place, stream=stream)
+        managed.prefetch(place, stream=stream)
         stream.sync()
-        assert buffer.last_prefetch_location is place
-    view = buffer.__buffer__()
+        assert managed.last_prefetch_location is place
+    ch.prefetch_batch(stream, [ch.Buffer.from_handle(managed.handle, managed.size)], Host())
+    stream.sync()
+    assert managed.last_prefetch_location is Host()
+    view = managed.__buffer__()
     assert (view[0], view[-1]) == (7, 7)
     view.release()
 
@@ -267,56 +288,6 @@ def test_empty_buffers(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.S
     stream.sync()
 
 
-def test_memory_of_others(device: ch.Device, stream: ch.Stream) -> None:
-    """Advice could not be given for managed memory that other code allocated."""
-    from cudacore_handles._base.errors import call_driver
-
-    address = int(call_driver("cuMemAllocManaged", 4096, 1))
-    try:
-        buffer = ch.ManagedBuffer.from_handle(address, 4096, owner=object())
-        assert (type(buffer), buffer.is_managed, buffer.is_host_accessible) == (ch.ManagedBuffer, True, True)
-        buffer.read_mostly = True
-        assert buffer.read_mostly
-        buffer.prefetch(Host(), stream=stream)
-        stream.sync()
-        plain = ch.Buffer.from_handle(address, 4096)
-        assert type(plain) is ch.Buffer
-        ch.prefetch_batch(stream, [plain], device)
-        stream.sync()
-        assert buffer.last_prefetch_location is device
-    finally:
-        call_driver("cuMemFree", address)
-
-
-@pytest.mark.cuda_sim
-def test_an_old_driver(run_on_sim: Callable[..., str]) -> None:
-    """A feature that an old driver lacks would be reported as an invalid argument, or would disable other features."""
-    out = run_on_sim(
-        """
-        import pytest
-        import cudacore_handles as ch
-        from cudacore_handles._base.errors import call_driver
-        device = ch.Device(0)
-        device.set_current()
-        stream = device.create_stream()
-        addresses = [int(call_driver("cuMemAllocManaged", 4096, 1)) for _ in range(2)]
-        buffers = [ch.ManagedBuffer.from_handle(address, 4096) for address in addresses]
-        ch.prefetch_batch(stream, buffers, [device, ch.Host()])
-        stream.sync()
-        print(*(buffer.last_prefetch_location for buffer in buffers))
-        with pytest.raises(ch.CUDAError, match="CCH_ENOSYMBOL .* CUDA 13.0 or newer"):
-            buffers[0].discard(stream=stream)
-        with pytest.raises(ch.CUDAError, match="CCH_ENOSYMBOL .* CUDA 13.0 or newer"):
-            ch.discard_prefetch_batch(stream, buffers, device)
-        del buffers
-        for address in addresses:
-            call_driver("cuMemFree", address)
-        """,
-        CUDACORE_SIM_DRIVER_VERSION="12.9",
-    )
-    assert out.endswith("Host()\n")
-
-
 # ---- the warning about access by the host
 
 
@@ -338,21 +309,3 @@ def test_the_host_must_keep_away(monkeypatch: pytest.MonkeyPatch, device: ch.Dev
     with pytest.warns(UserWarning, match="cannot use managed memory"):
         ch.ManagedMemoryResource({})
     ch.reset_concurrent_access_warning()
-
-
-class TestLegacy:
-    """Managed memory that is allocated without a pool."""
-
-    def test_what_it_is(self, device: ch.Device, stream: ch.Stream) -> None:
-        """The memory would not be managed, or host and device would see different contents."""
-        resource = ch.LegacyManagedMemoryResource()
-        assert (resource.is_managed, resource.is_host_accessible, resource.is_device_accessible) == (True, True, True)
-        assert resource.device_id == -1
-        with resource.allocate(100, stream=stream) as buffer:
-            assert type(buffer) is type(buffer[4:]) is ch.ManagedBuffer
-            assert (buffer.size, buffer.memory_resource, buffer.is_managed) == (100, resource, True)
-            assert buffer.__dlpack_device__() == (13, 0)
-            buffer.fill(7, stream=stream)
-            stream.sync()
-            assert set(bytes(buffer.__buffer__())) == {7}
-            buffer[50:].prefetch(device, stream=stream)

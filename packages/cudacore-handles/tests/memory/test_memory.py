@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from memory_kinds import EXACT, RESOURCES
 
 import cudacore_handles as ch
 
@@ -20,22 +20,9 @@ def unraisable(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
-RESOURCES: dict[str, Callable[[], Any]] = {
-    "device pool": lambda: ch.Device().memory_resource,
-    "own pool": lambda: ch.DeviceMemoryResource(0, ch.DeviceMemoryResourceOptions()),
-    "pinned": ch.LegacyPinnedMemoryResource,
-    "pinned pool": ch.PinnedMemoryResource,
-    "own pinned pool": lambda: ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(numa_id=0)),
-    "managed pool": ch.ManagedMemoryResource,
-    "legacy managed": ch.LegacyManagedMemoryResource,
-    "own managed pool": lambda: ch.ManagedMemoryResource({"preferred_location": 0}),
-    "no pools": lambda: importlib.import_module("cudacore_handles._memory.resource")._SynchronousMemoryResource(0),
-}
-
-
-@pytest.fixture(params=list(RESOURCES))
+@pytest.fixture(params=EXACT)
 def resource(request: pytest.FixtureRequest, device: ch.Device) -> Any:
-    return RESOURCES[request.param]()
+    return RESOURCES[request.param].make(device)
 
 
 # ---- every memory resource

@@ -8,23 +8,15 @@ from typing import Any
 
 import pytest
 from closing import check_closing
+from memory_kinds import POOLS, RESOURCES
 
 import cudacore_handles as ch
 from cudacore_handles.typing import ManagedMemoryLocationType
 
-MAKERS: dict[str, Callable[[], Any]] = {
-    "device": lambda: ch.DeviceMemoryResource(0),
-    "own device": lambda: ch.DeviceMemoryResource(0, {}),
-    "pinned": ch.PinnedMemoryResource,
-    "own pinned": lambda: ch.PinnedMemoryResource({}),
-    "managed": ch.ManagedMemoryResource,
-    "own managed": lambda: ch.ManagedMemoryResource({}),
-}
 
-
-@pytest.fixture(params=list(MAKERS))
+@pytest.fixture(params=POOLS)
 def made(request: pytest.FixtureRequest, device: ch.Device) -> Any:
-    return MAKERS[request.param]()
+    return RESOURCES[request.param].make(device)
 
 
 def test_what_pools_say(made: Any) -> None:
@@ -158,8 +150,8 @@ def test_the_closest_node(device: ch.Device) -> None:
 
 @pytest.mark.cuda_sim
 def test_what_a_driver_lacks(run_on_sim: Callable[..., str]) -> None:
-    """If the driver lacks host or managed pools, pinned memory would not work, or the error would be unspecific."""
-    run_on_sim(
+    """If the driver lacks pools or moves of batches, other features would fail, or the error would be unspecific."""
+    out = run_on_sim(
         """
         import cudacore_handles as ch
         import pytest
@@ -170,9 +162,19 @@ def test_what_a_driver_lacks(run_on_sim: Callable[..., str]) -> None:
         buffer = ch.PinnedMemoryResource().allocate(8, stream=stream)
         stream.sync()
         buffer.__buffer__()[0] = 1
-        for options in (None, {}):
+        buffers = [ch.LegacyManagedMemoryResource().allocate(4096) for _ in range(2)]
+        ch.prefetch_batch(stream, buffers, [device, ch.Host()])
+        stream.sync()
+        print(*(buffer.last_prefetch_location for buffer in buffers))
+        for use in (
+            lambda: ch.ManagedMemoryResource(),
+            lambda: ch.ManagedMemoryResource({}),
+            lambda: buffers[0].discard(stream=stream),
+            lambda: ch.discard_prefetch_batch(stream, buffers, device),
+        ):
             with pytest.raises(ch.CUDAError, match="CCH_ENOSYMBOL .* CUDA 13.0 or newer"):
-                ch.ManagedMemoryResource(options)
+                use()
         """,
         CUDACORE_SIM_DRIVER_VERSION="12.9",
     )
+    assert out.endswith("Host()\n")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from memory_kinds import RESOURCES
 
 import cudacore_handles as ch
 from cudacore_handles._memory import out_of_memory
@@ -348,42 +349,32 @@ def test_option_for_all(
     assert not collections
 
 
-def resources(device: ch.Device) -> dict[str, tuple[str, Callable[[], ch.Buffer]]]:
-    """Return for each kind of memory the name of the driver's function, and a function that allocates such memory."""
-    from cudacore_handles._memory.resource import _SynchronousMemoryResource
-
-    stream = device.create_stream()
+def grow(device: ch.Device) -> Callable[[], ch.Buffer]:
     virtual = ch.VirtualMemoryResource(device)
     small = virtual.allocate(1)
-    return {
-        "device": ("cuMemAllocFromPoolAsync", lambda: device.allocate(256, stream=stream)),
-        "pinned": ("cuMemAllocFromPoolAsync", lambda: ch.PinnedMemoryResource().allocate(256, stream=stream)),
-        "managed": ("cuMemAllocFromPoolAsync", lambda: ch.ManagedMemoryResource().allocate(256, stream=stream)),
-        "legacy pinned": ("cuMemHostAlloc", lambda: ch.LegacyPinnedMemoryResource().allocate(256)),
-        "legacy managed": ("cuMemAllocManaged", lambda: ch.LegacyManagedMemoryResource().allocate(256)),
-        "synchronous": ("cuMemAlloc", lambda: _SynchronousMemoryResource(0).allocate(256)),
-        "virtual": ("cuMemCreate", lambda: virtual.allocate(256)),
-        "growing": ("cuMemCreate", lambda: virtual.modify_allocation(small, small.size + 1)),
-        "adaptor": ("cuMemAllocFromPoolAsync", lambda: limited_to(256, device.memory_resource, stream=stream)),
-        "adaptor of virtual": ("cuMemCreate", lambda: limited_to(small.size, virtual)),
-    }
+    return lambda: virtual.modify_allocation(small, small.size + 1)
 
 
-def limited_to(limit: int, resource: ch.MemoryResource, **options: Any) -> ch.Buffer:
-    return ch.StatisticsResourceAdaptor(ch.LimitingResourceAdaptor(resource, limit)).allocate(256, **options)
+def allocating(kind: str, device: ch.Device) -> tuple[str, Callable[[], ch.Buffer]]:
+    """Return the name of the driver's function, and a function that allocates 256 bytes of a kind."""
+    if kind == "growing":
+        return "cuMemCreate", grow(device)
+    call, make = RESOURCES[kind.removeprefix("adaptor of ")]
+    resource, stream = make(device), device.create_stream()
+    if kind.startswith("adaptor"):
+        limit = 1 << 21  # of one allocation of virtual memory
+        resource = ch.StatisticsResourceAdaptor(ch.LimitingResourceAdaptor(resource, limit))
+    return call, lambda: resource.allocate(256, stream=stream)
 
 
-KINDS = (
-    *("device", "pinned", "managed", "legacy pinned", "legacy managed", "synchronous", "virtual", "growing"),
-    *("adaptor", "adaptor of virtual"),
-)
+KINDS = (*RESOURCES, "growing", "adaptor of pool", "adaptor of virtual")
 
 
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_resource_tries_twice(cuda_sim: Any, device: ch.Device, collections: list[int], kind: str) -> None:
     """A failed allocation of some kind of memory would not be tried again, or would be tried more than twice."""
-    call, allocate = resources(device)[kind]
+    call, allocate = allocating(kind, device)
     with cuda_sim.failing(call, error=OUT_OF_MEMORY):
         allocate().close()
     assert len(collections) == 1
@@ -399,7 +390,7 @@ def test_each_resource_tries_twice(cuda_sim: Any, device: ch.Device, collections
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_errors_are_not_tried_again(cuda_sim: Any, device: ch.Device, collections: list[int], kind: str) -> None:
     """A failure that is not a lack of memory would be hidden by a second attempt."""
-    call, allocate = resources(device)[kind]
+    call, allocate = allocating(kind, device)
     with cuda_sim.failing(call, error=UNKNOWN), pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNKNOWN"):
         allocate()
     assert not collections
