@@ -212,23 +212,23 @@ def test_logs() -> None:
     assert places == sorted(places)
 
 
-def test_wrong_arguments() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"max_workers": 0}, ValueError, "max_workers must be at least 1, not 0"),
+        ({"max_workers": "2"}, TypeError, "max_workers must be an int or None, not str"),
+        ({"max_workers": 2, "executor": Immediate()}, ValueError, "max_workers is for threads"),
+        ({"executor": 3}, TypeError, r"executor must be a concurrent\.futures\.Executor or None, not int"),
+        ({"executor": type("Client", (), {"submit": print, "get_executor": print})()}, TypeError,
+         r"of Dask.s: give its executor, client\.get_executor\(\)"),
+        ({"cache": {}}, TypeError, "cache must be a ProgramCacheResource"),
+        ({"logs": 3}, TypeError, "logs must have a write method"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     """An invalid number of workers, log or cache would fail late, or not at all."""
-    with pytest.raises(ValueError, match="max_workers must be at least 1, not 0"):
-        compile_many([], max_workers=0)
-    with pytest.raises(TypeError, match="max_workers must be an int or None, not str"):
-        compile_many([], max_workers="2")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="max_workers is for threads"):
-        compile_many([], max_workers=2, executor=Immediate())
-    with pytest.raises(TypeError, match=r"executor must be a concurrent\.futures\.Executor or None, not int"):
-        compile_many([], executor=3)  # type: ignore[arg-type]
-    client = type("Client", (), {"submit": print, "get_executor": print})()
-    with pytest.raises(TypeError, match=r"of Dask.s: give its executor, client\.get_executor\(\)"):
-        compile_many([], executor=client)
-    with pytest.raises(TypeError, match="cache must be a ProgramCacheResource"):
-        compile_many([], cache={})  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="logs must have a write method"):
-        compile_many([], logs=3)
+    with pytest.raises(error, match=message):
+        compile_many([], **arguments)
 
 
 def test_uncacheable_jobs() -> None:

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_compile._compilers.errors import CompilerError, NVRTCError, cancelled, without_frames
+from cudacore_compile._compilers.libraries import load
 from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.options import ProgramOptions, bundled_headers
-from cudacore_compile._compilers.request import Request
-from cudacore_compile._compilers.result import Result
+from cudacore_compile._compilers.request import BACKENDS, Request, Result
 from cudacore_compile._compilers.sources import check_headers, check_names, check_no_path, check_source
 from cudacore_compile._compilers.targets import check_code_type, check_target
 from cudacore_compile._compilers.wheel_headers import wheel_headers
@@ -277,10 +277,8 @@ class Program(Closing):
             self._cancelled = True
             running = list(self._running)
         if self._code_type is SourceCodeType.CXX:
-            from cudacore_compile._compilers import nvrtc as _nvrtc
-
             for box in running:
-                _nvrtc.load().cancel(box)
+                load(CompilerBackendType.NVRTC).cancel(box)
 
     def _check_state(self) -> None:
         """Raise if the program was closed or cancelled."""
@@ -297,29 +295,27 @@ class Program(Closing):
         del box  # calls nvrtcDestroyProgram, outside the lock
 
     def _compile_cxx(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:
-        from cudacore_compile._compilers import nvrtc as _nvrtc  # not needed if the code comes from a cache
-        from cudacore_compile._compilers import process_state
+        from cudacore_compile._compilers import process_state  # not needed if the code comes from a cache
 
         options = self._options
         flags = options.as_bytes(CompilerBackendType.NVRTC, target)
         options._check_trace_file()
-        compiler = _nvrtc.load()
+        compiler = load(CompilerBackendType.NVRTC)
         found = wheel_headers(self._code, flags, self._headers, compiler.version[0])
         flags += [b"--include-path=" + os.fsencode(place) for place in found]
         if is_kept:
             flags += compiler.no_cache_flags(flags)
         process_state.note(options)
-        name, creates_pch = encode(self._name), bool(options.pch or options.create_pch)
-        try:
+        given = {"program_name": encode(self._name), "creates_pch": bool(options.pch or options.create_pch)}
+
+        def compile_once() -> tuple[Any, Result]:
             with self._compiling() as box:
-                result = compiler.compile(
-                    box, flags, names, target, program_name=name, source=self._code, creates_pch=creates_pch
-                )
-            if creates_pch and compiler.grow_pch_heap(box):
-                with self._compiling() as box:
-                    result = compiler.compile(
-                        box, flags, names, target, program_name=name, source=self._code, creates_pch=True
-                    )
+                return box, compiler.compile(box, flags, names, target, source=self._code, **given)
+
+        try:
+            box, result = compile_once()
+            if given["creates_pch"] and compiler.grow_pch_heap(box):
+                box, result = compile_once()
         except NVRTCError as error:
             from cudacore_compile._compilers.hints import explain
 
@@ -339,12 +335,9 @@ class Program(Closing):
         return result
 
     def _compile_nvvm(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:
-        from cudacore_compile._compilers import nvvm as _nvvm
-
         flags = self._options.as_bytes(CompilerBackendType.NVVM, target)
-        compiler = _nvvm.load()
         with self._compiling() as box:
-            code, log = compiler.compile(box, flags, target, program_name=encode(self._name))
+            code, log = load(CompilerBackendType.NVVM).compile(box, flags, target, program_name=encode(self._name))
         return Result(code, log, {}, None, None)
 
     def _compile_ptx(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:
@@ -355,16 +348,12 @@ class Program(Closing):
     def _new_box(self) -> Any:
         """Return a new program of the compiler; the caller must compile it."""
         if self._code_type is SourceCodeType.CXX:
-            from cudacore_compile._compilers import nvrtc as _nvrtc
-
-            return _nvrtc.load().create(self._code, encode(self._name), self._headers)
+            return load(CompilerBackendType.NVRTC).create(self._code, encode(self._name), self._headers)
         if self._code_type is SourceCodeType.NVVM:
-            from cudacore_compile._compilers import nvvm as _nvvm
-
             modules = [(encode(self._name), self._code)]
             for name, source in self._options.extra_sources or ():
                 modules.append((encode(name), check_source(f"extra_sources[{name!r}]", source, binary=True)))
-            return _nvvm.load().create(modules, use_libdevice=bool(self._options.use_libdevice))
+            return load(CompilerBackendType.NVVM).create(modules, use_libdevice=bool(self._options.use_libdevice))
         from cudacore_compile._linker import Linker
 
         return Linker(ObjectCode._init(self._code, "ptx", name=self._name), options=self._options._for_linker())
@@ -402,10 +391,8 @@ class Program(Closing):
     @property
     def backend(self) -> CompilerBackendType:
         """CompilerBackendType: The compiler: NVRTC for C++, NVVM for NVVM IR, the available linker for PTX."""
-        if self._code_type is SourceCodeType.CXX:
-            return CompilerBackendType.NVRTC
-        if self._code_type is SourceCodeType.NVVM:
-            return CompilerBackendType.NVVM
+        if self._code_type is not SourceCodeType.PTX:
+            return BACKENDS[self._code_type]
         from cudacore_compile._linker import Linker
 
         return Linker.which_backend()
@@ -431,9 +418,7 @@ class Program(Closing):
             box, names = self._box, self._cubin_names
         if names is None:
             return None
-        from cudacore_compile._compilers import nvrtc as _nvrtc
-
-        return ObjectCode._init(_nvrtc.load().ptx(box), "ptx", name=self._name, symbol_mapping=names)
+        return ObjectCode._init(load(CompilerBackendType.NVRTC).ptx(box), "ptx", name=self._name, symbol_mapping=names)
 
     @property
     def handle(self) -> nvrtc.nvrtcProgram | int:
@@ -451,15 +436,10 @@ class Program(Closing):
         box = self._box
         if box is None:
             raise closed(self)
-        if self._code_type is SourceCodeType.CXX:
-            from cudacore_compile._compilers import nvrtc as _nvrtc
-
-            return _nvrtc.load().handle(box)
-        if self._code_type is SourceCodeType.NVVM:
-            from cudacore_compile._compilers import nvvm as _nvvm
-
-            return _nvvm.load().handle(box)
-        return box.handle
+        if self._code_type is SourceCodeType.PTX:
+            return int(box.handle)
+        found: nvrtc.nvrtcProgram | int = load(self.backend).handle(box)
+        return found
 
 
 _COMPILE = {

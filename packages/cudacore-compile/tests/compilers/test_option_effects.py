@@ -42,6 +42,7 @@ UNANNOTATED = 'int f(int x) { return x; }\nextern "C" __global__ void k(int *p) 
         ({"split_compile": 1}, ".entry k"),
         ({"split_compile": 2}, ".entry k"),
         ({"no_cache": True}, ".entry k"),
+        ({"arch": "sm_100", "device_float128": True}, ".entry k"),
     ],
     ids=str,
 )
@@ -111,6 +112,24 @@ def test_empty_log(options: dict[str, Any], build: Build) -> None:
     assert build(UNUSED_VARIABLE, **options).log == ""
 
 
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("__device__ __float128 x;", {"device_float128": True}, r"See ProgramOptions\.device_float128"),
+        (UNUSED_VARIABLE, {"diag_error": [177, 550]}, r"error.*: variable \"unused\""),
+        ("syntax error", {"fdevice_syntax_only": True}, "NVRTC_ERROR_COMPILATION"),
+        (KERNEL, {"time": "none/times.csv"}, "NVRTC_ERROR_TIME_FILE_WRITE_FAILED"),
+        (KERNEL, {"ofast_compile": "warp"}, r"See ProgramOptions\.ofast_compile"),
+        ("static_assert(B);", {"define_macro": ["A", "B"], "undefine_macro": "B"}, 'identifier "B" is undefined'),
+        (KERNEL, {"numba_debug": True}, r"ProgramOptions\.numba_debug"),
+    ],
+)
+def test_refused(source: str, options: dict[str, Any], message: str, build: Build) -> None:
+    """The option would not reach the compiler, or the error would not have the name that the user knows."""
+    with pytest.raises(NVRTCError, match=message):
+        build(source, **options)
+
+
 def test_name(build: Build) -> None:
     """Diagnostics would not name the program."""
     assert build(UNUSED_VARIABLE, name="dir/my program.cu").log.startswith("dir/my program.cu(1): warning #177-D")
@@ -146,13 +165,10 @@ def test_link_time_optimization(build: Build) -> None:
 
 
 def test_macros(build: Build) -> None:
-    """Macros would not be defined, or not be undefined."""
+    """Macros would not be defined."""
     source = 'extern "C" __global__ void k(int *p) { p[0] = A; p[1] = B; }'
     text = build(source, define_macro=["A=1000 + 1", ("B", "2000 + 2")]).text
-    assert "1001" in text
-    assert "2002" in text
-    with pytest.raises(NVRTCError, match='identifier "B" is undefined'):
-        build(source, define_macro=["A", "B"], undefine_macro="B")
+    assert all(value in text for value in ("1001", "2002"))
 
 
 def test_restrict(python: Run) -> None:
@@ -183,14 +199,6 @@ def test_restrict(python: Run) -> None:
     assert "<string>:17: RuntimeWarning: a program was compiled with" in result.stderr
 
 
-def test_device_float128(build: Build) -> None:
-    """128-bit floating point would not be allowed, or its limit to some architectures not be explained."""
-    source = "__device__ __float128 x;"
-    assert build(source, arch="sm_100", device_float128=True).code
-    with pytest.raises(NVRTCError, match=r"See ProgramOptions\.device_float128"):
-        build(source, device_float128=True)
-
-
 def test_optimization_info(python: Run) -> None:
     """Optimizations would not be reported."""
     # In a separate process, because NVRTC then reports the optimizations of all later programs.
@@ -207,25 +215,11 @@ def test_optimization_info(python: Run) -> None:
     assert "inline" in result.stdout
 
 
-def test_diag_error(build: Build) -> None:
-    """A warning would not become an error when requested."""
-    with pytest.raises(NVRTCError, match=r"error.*: variable \"unused\""):
-        build(UNUSED_VARIABLE, diag_error=[177, 550])
-
-
 def test_time(build: Build, tmp_path: Path) -> None:
-    """Times would not be recorded, or it would not be an error if their file cannot be written."""
+    """Times would not be recorded."""
     build(KERNEL, time=tmp_path / "times.csv")
     assert "phase name" in (tmp_path / "times.csv").read_text()
     assert "phase name" in build(KERNEL, time="-").log
-    with pytest.raises(NVRTCError, match="NVRTC_ERROR_TIME_FILE_WRITE_FAILED"):
-        build(KERNEL, time=tmp_path / "none" / "times.csv")
-
-
-def test_fdevice_syntax_only(build: Build) -> None:
-    """An error in the syntax would not be reported."""
-    with pytest.raises(NVRTCError):
-        build("syntax error", fdevice_syntax_only=True)
 
 
 @pytest.mark.parametrize("target", ["ptx", "cubin", "ltoir"])
@@ -262,11 +256,9 @@ def test_frandom_seed(build: Build) -> None:
 
 
 def test_ofast_compile(build: Build) -> None:
-    """The level would not reach the compiler, or an unknown level would be accepted."""
+    """The level would not reach the compiler."""
     source = 'extern "C" __global__ void k(double *p) { *p = sin(*p) * pow(*p, 3.1); }'
     assert build(source, ofast_compile="max").code != build(source, ofast_compile="0").code
-    with pytest.raises(NVRTCError, match=r"See ProgramOptions\.ofast_compile"):
-        build(KERNEL, ofast_compile="warp")
 
 
 def test_explicit_pch(build: Build, tmp_path: Path) -> None:
@@ -296,9 +288,6 @@ def test_automatic_pch_verbosity(build: Build, tmp_path: Path) -> None:
 
 
 def test_numba_debug(build: Build, nvrtc_version: tuple[int, ...]) -> None:
-    """The flag would be refused for an NVRTC that supports it, or the error of an older NVRTC would have no
-    explanation."""
-    with pytest.raises(NVRTCError, match=r"ProgramOptions\.numba_debug"):
-        build(KERNEL, numba_debug=True)
+    """The flag would be refused for an NVRTC that supports it."""
     if nvrtc_version >= (13, 2):
         assert ".entry k" in build(KERNEL, numba_debug=True, debug=True).text

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import subprocess
 import warnings
 from collections.abc import Callable
@@ -117,35 +118,84 @@ def test_every_option_is_tested() -> None:
     assert {field for field, _, _ in FLAGS} | ELSEWHERE == {field.name for field in dataclasses.fields(ProgramOptions)}
 
 
-def test_defaults_give_no_flags() -> None:
-    """The compiler's own defaults would be overridden without a request."""
-    assert ProgramOptions(arch="sm_90").as_bytes(CompilerBackendType.NVRTC) == [b"-arch=sm_90"]
+@pytest.mark.parametrize(
+    ("backend", "target", "options", "flags"),
+    [
+        ("nvrtc", None, {}, "-arch=sm_90"),
+        (CompilerBackendType.NVRTC, None, {"arch": "compute_90"}, "-arch=compute_90"),
+        ("NVRTC", None, {"arch": "90"}, "-arch=sm_90"),
+        ("NVRTC", None, {"arch": 90}, "-arch=sm_90"),
+        ("NVRTC", "cubin", {"arch": "90a"}, "-arch=sm_90a"),
+        ("NVRTC", "cubin", {"arch": "sm_100f"}, "-arch=sm_100f"),
+        ("NVRTC", "ltoir", {}, "-arch=sm_90 --dlink-time-opt"),
+        ("NVRTC", "ltoir", {"link_time_optimization": True}, "-arch=sm_90 --dlink-time-opt"),
+        ("NVRTC", "optixir", {}, "-arch=sm_90 --optix-ir"),
+        # without options for the assembler, it is not run
+        ("NVRTC", "ptx", {}, "-arch=compute_90"),
+        ("NVRTC", "ptx", {"arch": "sm_90a"}, "-arch=compute_90a"),
+        ("NVRTC", "ptx", {"arch": "compute_75"}, "-arch=compute_75"),
+        ("NVRTC", "ptx", {"ptxas_options": "-v"}, "-arch=sm_90 --ptxas-options=-v"),
+        # disabling an option that the compiler does not have is no error
+        ("nvrtc", None, {"extra_sources": [], "use_libdevice": False, "use_bundled_headers": False}, "-arch=sm_90"),
+        ("NVVM", "ltoir", {}, "-arch=compute_90 -gen-lto"),
+        ("NVVM", "ptx", {}, "-arch=compute_90"),
+        ("nvvm", None, {"arch": "compute_90a"}, "-arch=compute_90a"),
+        ("nvvm", None, {"debug": True, "name": "x", "no_cache": True, "include_path": []}, "-arch=compute_90 -g"),
+        ("nvvm", None, {"device_code_optimize": True}, "-arch=compute_90 -opt=3"),
+        ("nvvm", None, {"device_code_optimize": False}, "-arch=compute_90 -opt=0"),
+        ("nvvm", None, {"ftz": True, "prec_sqrt": False}, "-arch=compute_90 -ftz=1 -prec-sqrt=0"),
+        ("nvvm", None, {"prec_div": True, "link_time_optimization": True}, "-arch=compute_90 -prec-div=1 -gen-lto"),
+        ("nvvm", None, {"fma": False, "use_libdevice": True, "extra_sources": [("a", "b")]}, "-arch=compute_90 -fma=0"),
+        ("nvvm", None, {"raw_options": ["-x"]}, "-arch=compute_90 -x"),
+        ("nvvm", None, {"numba_debug": True, "debug": 1, "relocatable_device_code": False},
+         "-arch=compute_90 -g -numba-debug"),
+        ("nvJitLink", "cubin",
+         {"arch": 90, "max_register_count": 32, "debug": True, "lineinfo": True, "device_code_optimize": True,
+          "ptxas_options": ["-v"], "split_compile": True, "time": "-", "no_cache": True},
+         "-arch=sm_90 -maxrregcount=32 -time -O3 -g -lineinfo -Xptxas=-v -split-compile=0 -no-cache"),
+    ],
+)  # fmt: skip
+def test_flags_of_targets(backend: Any, target: Any, options: dict[str, Any], flags: str) -> None:
+    """A compiler would get flags for another architecture or target, flags twice, or flags that nobody asked for."""
+    assert ProgramOptions(**{"arch": "sm_90"} | options).as_bytes(backend, target) == flags.encode().split()
 
 
 @pytest.mark.parametrize(
-    ("arch", "target", "flag"),
+    ("backend", "target", "options", "error", "message"),
     [
-        ("sm_90", None, b"-arch=sm_90"),
-        ("compute_90", None, b"-arch=compute_90"),
-        ("90", None, b"-arch=sm_90"),
-        (90, None, b"-arch=sm_90"),
-        ("90a", "cubin", b"-arch=sm_90a"),
-        ("sm_100f", "cubin", b"-arch=sm_100f"),
-        ("sm_90", "ltoir", b"-arch=sm_90"),
-        ("sm_90", "ptx", b"-arch=compute_90"),
-        ("sm_90a", "ptx", b"-arch=compute_90a"),
-        ("compute_75", "ptx", b"-arch=compute_75"),
+        ("nvrtc", "ptx", {"link_time_optimization": True}, ValueError, "link_time_optimization makes LTO-IR, not ptx"),
+        ("nvrtc", "cubin", {"link_time_optimization": True}, ValueError, "makes LTO-IR, not cubin"),
+        ("nvvm", "ptx", {"link_time_optimization": True}, ValueError, "makes LTO-IR, not ptx"),
+        ("nvrtc", "cubin", {"arch": "compute_90a"}, ValueError, "arch='compute_90a' is a virtual architecture"),
+        ("nvrtc", "fatbin", {}, ValueError, 'Unsupported target_type="fatbin"'),
+        ("nvvm", "cubin", {}, ValueError, "Unsupported target_type=\"cubin\" for code_type='nvvm'"),
+        ("nvrtc", None, {"extra_sources": [("a", b"source")]}, ValueError, "ProgramOptions.extra_sources is for NVVM"),
+        ("nvjitlink", None, {"time": "times.csv"}, ValueError, "times of PTX programs go to the log only"),
+        ("driver", None, {}, ValueError, "the driver's linker takes numbers"),
+        ("clang", None, {}, ValueError, "unknown backend 'clang': there are NVRTC, NVVM, nvJitLink, driver"),
+        (None, None, {}, TypeError, "backend must be a str"),
     ],
 )
-def test_arch_flag(arch: str | int, target: str | None, flag: bytes) -> None:
-    """The flag would name another architecture than the option, or PTX would be assembled needlessly."""
-    assert ProgramOptions(arch=arch).as_bytes("NVRTC", target)[0] == flag
+def test_what_has_no_flags(
+    backend: Any, target: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """The compiler would return empty code, another target's, or what it cannot compile."""
+    with pytest.raises(error, match=re.escape(message)):
+        ProgramOptions(**{"arch": "sm_90"} | options).as_bytes(backend, target)
 
 
-def test_ptx_with_ptxas_options_keeps_arch() -> None:
-    """Options of the assembler, which is not run for a virtual architecture, would be ignored silently."""
-    options = ProgramOptions(arch="sm_90", ptxas_options="-v")
-    assert options.as_bytes("nvrtc", "ptx")[0] == b"-arch=sm_90"
+@pytest.mark.parametrize(
+    ("backend", "options", "fields", "programs"),
+    [
+        ("nvrtc", {"use_libdevice": True}, "ProgramOptions.use_libdevice", "C++"),
+        ("nvjitlink", {"ftz": True, "fma": False}, "ProgramOptions.ftz, ProgramOptions.fma", "PTX"),
+    ],
+)
+def test_warnings(backend: Any, options: dict[str, Any], fields: str, programs: str) -> None:
+    """An option without effect would be ignored silently, or the warning would name another line."""
+    with pytest.warns(RuntimeWarning, match=re.escape(f"{fields}: without effect on {programs}")) as told:
+        assert ProgramOptions(arch="sm_90", **options).as_bytes(backend) == [b"-arch=sm_90"]
+    assert told[0].filename == __file__
 
 
 @pytest.mark.parametrize(
@@ -156,26 +206,6 @@ def test_ptx_of_virtual_arch_is_the_same(options: dict[str, Any], build: Build) 
     spared = build(KERNEL, "ptx", arch="sm_90a", **options)
     assembled = build(KERNEL, "ptx", arch="sm_90a", ptxas_options="-v", **options)
     assert spared.code == assembled.code
-
-
-def test_ltoir_implies_link_time_optimization() -> None:
-    """The output would not be LTO-IR, or the flag would be given twice."""
-    for options in (ProgramOptions(arch="sm_90"), ProgramOptions(arch="sm_90", link_time_optimization=True)):
-        assert options.as_bytes("nvrtc", "ltoir").count(b"--dlink-time-opt") == 1
-
-
-@pytest.mark.parametrize(("backend", "target"), [("nvrtc", "ptx"), ("nvrtc", "cubin"), ("nvvm", "ptx")])
-def test_link_time_optimization_makes_ltoir_only(backend: str, target: str) -> None:
-    """With link-time optimization, the compiler would return empty PTX or an empty cubin."""
-    options = ProgramOptions(arch="sm_90", link_time_optimization=True)
-    with pytest.raises(ValueError, match=rf"link_time_optimization makes LTO-IR, not {target}"):
-        options.as_bytes(backend, target)
-
-
-def test_cubin_of_virtual_arch() -> None:
-    """For a virtual architecture, the compiler would return an empty cubin."""
-    with pytest.raises(ValueError, match=r"arch='compute_90a' is a virtual architecture.*set arch=\"sm_90a\""):
-        ProgramOptions(arch="compute_90a").as_bytes("nvrtc", "cubin")
 
 
 # ---- bad values
@@ -288,86 +318,6 @@ def test_unknown_option() -> None:
     """A misspelt option would be ignored."""
     with pytest.raises(TypeError, match="fast_math"):
         ProgramOptions(fast_math=True)  # type: ignore[call-arg]
-
-
-def test_options_of_other_compilers() -> None:
-    """An option that NVRTC does not support would be ignored silently."""
-    with pytest.raises(ValueError, match=r"ProgramOptions\.extra_sources is for NVVM"):
-        ProgramOptions(arch="sm_90", extra_sources=[("a", b"source")]).as_bytes("nvrtc")
-    with pytest.warns(RuntimeWarning, match=r"ProgramOptions\.use_libdevice: without effect on C\+\+ programs"):
-        assert ProgramOptions(arch="sm_90", use_libdevice=True).as_bytes("nvrtc") == [b"-arch=sm_90"]
-
-
-def test_options_of_other_compilers_unused() -> None:
-    """Disabling an option with False would be an error."""
-    options = ProgramOptions(arch="sm_90", extra_sources=[], use_libdevice=False, use_bundled_headers=False)
-    assert options.as_bytes("nvrtc") == [b"-arch=sm_90"]
-
-
-def test_backends() -> None:
-    """An unknown backend, or one without flags, would be treated as NVRTC."""
-    options = ProgramOptions(arch="sm_90")
-    with pytest.raises(ValueError, match="the driver's linker takes numbers"):
-        options.as_bytes("driver")
-    with pytest.raises(ValueError, match="unknown backend 'clang': there are NVRTC, NVVM, nvJitLink, driver"):
-        options.as_bytes("clang")
-    with pytest.raises(TypeError, match="backend must be a str"):
-        options.as_bytes(None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match='Unsupported target_type="fatbin"'):
-        options.as_bytes("nvrtc", "fatbin")
-
-
-@pytest.mark.parametrize(
-    ("options", "flags"),
-    [
-        ({}, []),
-        ({"arch": "compute_90a"}, []),
-        ({"debug": True, "name": "x", "no_cache": True, "std": None, "include_path": []}, ["-g"]),
-        ({"device_code_optimize": True}, ["-opt=3"]),
-        ({"device_code_optimize": False}, ["-opt=0"]),
-        ({"ftz": True, "prec_sqrt": False, "prec_div": True}, ["-ftz=1", "-prec-sqrt=0", "-prec-div=1"]),
-        ({"fma": False, "use_libdevice": True, "extra_sources": [("a", "b")]}, ["-fma=0"]),
-        ({"raw_options": ["-x"]}, ["-x"]),
-        ({"numba_debug": True, "debug": 1, "relocatable_device_code": False}, ["-g", "-numba-debug"]),
-        ({"link_time_optimization": True}, ["-gen-lto"]),
-    ],
-)
-def test_nvvm_flags(options: dict[str, Any], flags: list[str]) -> None:
-    """An option would reach NVVM in another form than it understands, or not at all."""
-    arch = "-arch=compute_90a" if "arch" in options else "-arch=compute_90"
-    given = ProgramOptions(**{"arch": "sm_90", **options})
-    assert given.as_bytes("nvvm") == [flag.encode() for flag in (arch, *flags)]
-
-
-def test_nvvm_targets() -> None:
-    """NVVM would not generate LTO-IR, or would generate it without a request."""
-    options = ProgramOptions(arch="sm_90")
-    assert options.as_bytes("NVVM", "ltoir") == [b"-arch=compute_90", b"-gen-lto"]
-    assert options.as_bytes("NVVM", "ptx") == [b"-arch=compute_90"]
-    with pytest.raises(ValueError, match="Unsupported target_type=\"cubin\" for code_type='nvvm'"):
-        options.as_bytes("nvvm", "cubin")
-
-
-def test_flags_of_ptx_programs() -> None:
-    """An option would not reach the linker that assembles PTX."""
-    options = ProgramOptions(
-        arch=90,
-        max_register_count=32,
-        debug=True,
-        lineinfo=True,
-        device_code_optimize=True,
-        ptxas_options=["-v"],
-        split_compile=True,
-        time="-",
-        no_cache=True,
-    )
-    flags = "-arch=sm_90 -maxrregcount=32 -time -O3 -g -lineinfo -Xptxas=-v -split-compile=0 -no-cache"
-    assert options.as_bytes("nvJitLink", "cubin") == flags.encode().split()
-    with pytest.raises(ValueError, match="times of PTX programs go to the log only"):
-        ProgramOptions(arch="sm_90", time="times.csv").as_bytes("nvjitlink")
-    with pytest.warns(RuntimeWarning, match=r"ProgramOptions\.ftz, ProgramOptions\.fma: without effect on PTX") as told:
-        ProgramOptions(arch="sm_90", ftz=True, fma=False).as_bytes("nvjitlink")
-    assert told[0].filename == __file__
 
 
 FOR_NVVM = {

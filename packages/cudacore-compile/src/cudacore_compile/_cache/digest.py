@@ -14,11 +14,18 @@ from cudacore_compile._cache.closure import Search
 from cudacore_compile._cache.libraries import compiler_identity
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._cache.states import Known, hash_of
+from cudacore_compile._compilers.libraries import load
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.request import BACKENDS, Request, files_written
 from cudacore_compile._compilers.sources import check_headers, check_names, check_source
 from cudacore_compile._compilers.targets import check_code_type, check_target
-from cudacore_compile.typing import CompileTargetName, ObjectCodeFormatType, SourceCodeName, SourceCodeType
+from cudacore_compile.typing import (
+    CompilerBackendType,
+    CompileTargetName,
+    ObjectCodeFormatType,
+    SourceCodeName,
+    SourceCodeType,
+)
 from cudacore_handles._sdk import as_options
 from cudacore_handles._sdk.compile import carries_ptx
 
@@ -120,10 +127,8 @@ def key_of(request: Request, *, extra_digest: bytes | None = None, cache: Progra
 
 def _modules(options: ProgramOptions) -> list[object]:
     """Return the libraries that an NVVM program is linked with."""
-    from cudacore_compile._compilers import nvvm as _nvvm
-
     modules = [(name, text if isinstance(text, str) else bytes(text)) for name, text in options.extra_sources or ()]
-    return [modules, _nvvm._libdevice(_nvvm.load().path) if options.use_libdevice else b""]
+    return [modules, load(CompilerBackendType.NVVM).libdevice() if options.use_libdevice else b""]
 
 
 def environment() -> list[tuple[str, str]]:

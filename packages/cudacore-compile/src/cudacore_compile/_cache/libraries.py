@@ -25,6 +25,7 @@ from cudacore_compile._cache.states import (
     recall,
 )
 from cudacore_compile._compilers.errors import NVJitLinkError
+from cudacore_compile._compilers.libraries import load
 from cudacore_compile._compilers.request import BACKENDS
 from cudacore_compile._version import __version__
 from cudacore_compile.typing import CompilerBackendType, SourceCodeType
@@ -49,25 +50,22 @@ def compiler_identity(code_type: SourceCodeType, code: bytes, cache: ProgramCach
     backend = BACKENDS[code_type]
     if backend is CompilerBackendType.NVRTC:
         return nvrtc_identity() if cache is None or _builds.cache_info().currsize else _chosen_nvrtc(cache)
-    from cudacore_compile._compilers import nvvm as _nvvm
-
-    path = _nvvm.load().path if backend is CompilerBackendType.NVVM else _linker_of(code)
+    path = load(backend).path if backend is CompilerBackendType.NVVM else _linker_of(code)
     return backend.encode() + b"\0" + loaded_identity(path)
 
 
 def _linker_of(ptx: bytes) -> str:
     """Return the path of nvJitLink. Raise if the driver links, because the build of its linker cannot be determined."""
-    from cudacore_compile._compilers import nvjitlink as _nvjitlink
     from cudacore_compile._compilers.choose_linker import choose_linker, ptx_version
 
     try:
-        linker = _nvjitlink.load()
+        linker = load(CompilerBackendType.NVJITLINK)
     except NVJitLinkError as error:
         raise UncacheableError(f"there is no nvJitLink: {error.meaning}") from None
     choice = choose_linker(linker.version, None, inputs=["ptx"], ptx=ptx_version(ptx))
     if choice.backend is not CompilerBackendType.NVJITLINK:
         raise UncacheableError(f"the driver would link it: {choice.reason}")
-    return linker.path
+    return str(linker.path)
 
 
 _chosen: tuple[bytes, int] | None = None  # the build, and how many libraries were loaded when it was certain
@@ -172,9 +170,7 @@ def _find_builds() -> dict[str, bytes]:
 
     The version of NVRTC has an empty path. If its library is not a file, nothing else is known.
     """
-    from cudacore_compile._compilers import nvrtc as _nvrtc  # not needed for most cache hits
-
-    compiler = _nvrtc.load()
+    compiler = load(CompilerBackendType.NVRTC)
     found = {"": compiler.version_text.encode()}
     if compiler.path:
         found[compiler.path] = loaded_identity(compiler.path)

@@ -8,7 +8,7 @@ import dataclasses
 import os
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from cudacore_compile import __version__
@@ -39,7 +39,85 @@ examples:
 
 exit status: 0 when all is compiled, 1 when something is not, 2 when the command is wrong, 130 when it is interrupted
 """
+# The options by groups: their names, the value (with "..." if there can be several), and the help.
+_OPTIONS = """
+inputs and outputs:
+files FILE  source or compiled code; - is source from the standard input
+-x --language  what all files contain; default: by their suffixes and contents
+-o --output-file --output FILE  what to write, - to the standard output; {name} and {arch} are replaced by the \
+source's name and the architecture
+--output-directory -odir DIR  where to write it, if -o does not name the file
+--to  the format; default: by the output's name, or cubin
+--embed  write the code as a C array, as an assembly source that includes its file, or as an object; default \
+format: a fat binary, or what a file already contains
+--symbol NAME  the C variable of embedded code; NAME_size is its size
+--compile
+--arch LIST...  architectures, such as sm_80,sm_90; compute_90 is PTX in a fat binary; all and all-major are what the \
+compiler has, with PTX for the newest in a fat binary; native is this machine's; default: the current device
+-arch --gpu-architecture ARCH  as nvcc: sm_90 also stands for PTX in a fat binary
+--gpu-code CODE...
+--generate-code SPEC...
+
+compilation:
+-e --name-expression EXPR...  a kernel or variable whose lowered name is requested, such as 'scale<float>', which \
+instantiates templates
+--names FILE  write the lowered names of the expressions there, as JSON
+-I --include-path DIR...  look for headers there
+-isystem --system-include DIR...  look there later, and without warnings about its headers
+--cuda-headers  look for CUDA's own headers, too, of wheels or of a toolkit
+-D --define-macro --define NAME[=VALUE]...  define a macro
+-U --undefine-macro --undefine NAME...  undefine a macro
+-include --pre-include --include FILE...  include a file before the program
+--warnings-as-errors  fail, and write nothing, if there is a warning
+-X --option FIELD=VALUE...  any field of ProgramOptions, such as -X minimal=true
+--raw -Xnvrtc OPTION...  an option of the compiler that ProgramOptions has no field for, such as --raw --fmax-errors=3
+
+linking:
+--link  link all files to one for each architecture; implied by LTO-IR, objects and libraries
+-dlto --dlink-time-opt  compile to LTO-IR, and optimize when it is linked
+
+dependency files, for Make and Ninja:
+-M --generate-dependencies  compile nothing, and write the rule only, to -MF or -o or the standard output
+-MD --generate-dependencies-with-compile  write a rule with all files that are read
+-MF --dependency-output FILE  where to; default: the output's name with .d
+-MT --dependency-target-name TARGET...  the target, as it is written
+-MQ TARGET...  likewise, quoted for Make
+-MP --generate-dependency-targets  add an empty rule for each header, which may be removed
+
+reports:
+--list-kernels  list the kernels with their parameters and resources
+-v --resource-usage  have the assembler report the registers and memory of each kernel, and what it spills
+--format  how diagnostics (on stderr) and kernels (on stdout) are written
+--color  colours; default: on a terminal
+
+execution:
+-j --jobs N  compilations at once; default, and 0: as many as there are cores
+--cache-dir DIR  where compiled code is kept; default: in the user's cache directory
+--no-cache  compile anew, and keep nothing
+"""
 _LANGUAGES = {"cu": "c++", "cuda": "c++"}  # the names that nvcc and clang have for CUDA C++
+# What else the options have, by their last names.
+_DETAILS: dict[str, dict[str, Any]] = {
+    "files": {"nargs": "+"},
+    "--language": {"type": lambda name: _LANGUAGES.get(name, name), "choices": LANGUAGES},
+    "--output": {"dest": "output"},
+    "--to": {"choices": TARGETS},
+    "--embed": {"choices": tuple(SUFFIXES)},
+    "--define": {"dest": "macros", "type": "-D{}".format},
+    "--undefine": {"dest": "macros", "type": "-U{}".format},
+    "--include": {"dest": "include"},
+    "--dlink-time-opt": {"dest": "lto"},
+    "--generate-dependencies": {"dest": "only_rule"},
+    "--generate-dependencies-with-compile": {"dest": "write_rule"},
+    "--dependency-output": {"dest": "rule_file"},
+    "--dependency-target-name": {"dest": "rule_targets"},
+    "-MQ": {"dest": "quoted_targets"},
+    "--generate-dependency-targets": {"dest": "phony_rules"},
+    "--resource-usage": {"dest": "resources"},
+    "--format": {"choices": ("text", "json"), "default": "text"},
+    "--color": {"choices": ("auto", "always", "never"), "default": "auto"},
+    "--jobs": {"type": int, "default": 0},
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -60,12 +138,7 @@ def make_parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    _add_inputs_and_outputs(parser.add_argument_group("inputs and outputs"))
-    _add_compilation(parser.add_argument_group("compilation"))
-    _add_linking(parser.add_argument_group("linking"))
-    _add_dependencies(parser.add_argument_group("dependency files, for Make and Ninja"))
-    _add_reports(parser.add_argument_group("reports"))
-    _add_execution(parser.add_argument_group("execution"))
+    _add_options(parser)
     parser.add_argument("--version", action="version", version=f"cudacore-compile {__version__}")
     return parser
 
@@ -75,190 +148,28 @@ def _names_of_nvcc() -> str:
     return textwrap.fill(" ".join(names), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
-def _adder_of_lists(group: argparse._ArgumentGroup) -> Callable[..., argparse.Action]:
-    """Return a function that adds an option that can be given several times."""
-
-    def add(*names: str, **details: Any) -> argparse.Action:
-        return group.add_argument(*names, action="append", default=[], **details)
-
-    return add
-
-
-def _add_inputs_and_outputs(group: argparse._ArgumentGroup) -> None:
-    add, many = group.add_argument, _adder_of_lists(group)
-    add("files", nargs="+", metavar="FILE", help="source or compiled code; - is source from the standard input")
-    add(
-        "-x",
-        "--language",
-        type=lambda name: _LANGUAGES.get(name, name),
-        choices=LANGUAGES,
-        help="what all files contain; default: by their suffixes and contents",
-    )
-    add(
-        "-o",
-        "--output-file",
-        "--output",
-        dest="output",
-        metavar="FILE",
-        help="what to write, - to the standard output; {name} and {arch} are replaced by the source's name and the "
-        "architecture",
-    )
-    add("--output-directory", "-odir", metavar="DIR", help="where to write it, if -o does not name the file")
-    add("--to", choices=TARGETS, help="the format; default: by the output's name, or cubin")
+def _add_options(parser: Parser) -> None:
+    """Add the options of the table. An option without a value is true or false."""
+    group = parser.add_argument_group()
+    for row in filter(None, _OPTIONS.replace("\\\n", "").splitlines()):
+        if row.endswith(":"):
+            group = parser.add_argument_group(row[:-1])
+            continue
+        head, _, text = row.partition("  ")
+        names = head.split()
+        value = "" if names[-1][0] == "-" else names.pop()
+        own = _DETAILS.get(names[-1], {})
+        details: dict[str, Any] = {"help": text or argparse.SUPPRESS}
+        if value:
+            details["metavar"] = value.removesuffix("...")
+        elif "choices" not in own:
+            details["action"] = "store_true"
+        if value.endswith("..."):
+            details |= {"action": "append", "default": []}
+        group.add_argument(*names, **details | own)
     for target in TARGETS:
         name = {"optixir": "optix-ir"}.get(target, target)
-        add(f"--{name}", dest="to", action="store_const", const=target, help=argparse.SUPPRESS)
-    add(
-        "--embed",
-        choices=tuple(SUFFIXES),
-        help="write the code as a C array, as an assembly source that includes its file, or as an object; default "
-        "format: a fat binary, or what a file already contains",
-    )
-    add("--symbol", metavar="NAME", help="the C variable of embedded code; NAME_size is its size")
-    add("--compile", action="store_true", help=argparse.SUPPRESS)
-    many(
-        "--arch",
-        metavar="LIST",
-        help="architectures, such as sm_80,sm_90; compute_90 is PTX in a fat binary; all and all-major are what the "
-        "compiler has, with PTX for the newest in a fat binary; native is this machine's; default: the current device",
-    )
-    add("-arch", "--gpu-architecture", metavar="ARCH", help="as nvcc: sm_90 also stands for PTX in a fat binary")
-    many("--gpu-code", metavar="CODE", help=argparse.SUPPRESS)
-    many("--generate-code", metavar="SPEC", help=argparse.SUPPRESS)
-
-
-def _add_compilation(group: argparse._ArgumentGroup) -> None:
-    add, many = group.add_argument, _adder_of_lists(group)
-    many(
-        "-e",
-        "--name-expression",
-        metavar="EXPR",
-        help="a kernel or variable whose lowered name is requested, such as 'scale<float>', which instantiates "
-        "templates",
-    )
-    add("--names", metavar="FILE", help="write the lowered names of the expressions there, as JSON")
-    many("-I", "--include-path", metavar="DIR", help="look for headers there")
-    many("-isystem", "--system-include", metavar="DIR", help="look there later, and without warnings about its headers")
-    add("--cuda-headers", action="store_true", help="look for CUDA's own headers, too, of wheels or of a toolkit")
-    for letter, verb in ("D", "define"), ("U", "undefine"):
-        many(
-            f"-{letter}",
-            f"--{verb}-macro",
-            f"--{verb}",
-            dest="macros",
-            type=f"-{letter}{{}}".format,
-            metavar="NAME[=VALUE]" if letter == "D" else "NAME",
-            help=f"{verb} a macro",
-        )
-    many(
-        "-include",
-        "--pre-include",
-        "--include",
-        dest="include",
-        metavar="FILE",
-        help="include a file before the program",
-    )
-    add(
-        "--warnings-as-errors",
-        action="store_true",
-        help="fail, and write nothing, if there is a warning",
-    )
-    many("-X", "--option", metavar="FIELD=VALUE", help="any field of ProgramOptions, such as -X minimal=true")
-    many(
-        "--raw",
-        "-Xnvrtc",
-        metavar="OPTION",
-        help="an option of the compiler that ProgramOptions has no field for, such as --raw --fmax-errors=3",
-    )
-
-
-def _add_linking(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "--link",
-        action="store_true",
-        help="link all files to one for each architecture; implied by LTO-IR, objects and libraries",
-    )
-    add(
-        "-dlto",
-        "--dlink-time-opt",
-        dest="lto",
-        action="store_true",
-        help="compile to LTO-IR, and optimize when it is linked",
-    )
-
-
-def _add_dependencies(group: argparse._ArgumentGroup) -> None:
-    add, many = group.add_argument, _adder_of_lists(group)
-    add(
-        "-M",
-        "--generate-dependencies",
-        dest="only_rule",
-        action="store_true",
-        help="compile nothing, and write the rule only, to -MF or -o or the standard output",
-    )
-    add(
-        "-MD",
-        "--generate-dependencies-with-compile",
-        dest="write_rule",
-        action="store_true",
-        help="write a rule with all files that are read",
-    )
-    add(
-        "-MF",
-        "--dependency-output",
-        dest="rule_file",
-        metavar="FILE",
-        help="where to; default: the output's name with .d",
-    )
-    many(
-        "-MT",
-        "--dependency-target-name",
-        dest="rule_targets",
-        metavar="TARGET",
-        help="the target, as it is written",
-    )
-    many("-MQ", dest="quoted_targets", metavar="TARGET", help="likewise, quoted for Make")
-    add(
-        "-MP",
-        "--generate-dependency-targets",
-        dest="phony_rules",
-        action="store_true",
-        help="add an empty rule for each header, which may be removed",
-    )
-
-
-def _add_reports(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add("--list-kernels", action="store_true", help="list the kernels with their parameters and resources")
-    add(
-        "-v",
-        "--resource-usage",
-        dest="resources",
-        action="store_true",
-        help="have the assembler report the registers and memory of each kernel, and what it spills",
-    )
-    add(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help="how diagnostics (on stderr) and kernels (on stdout) are written",
-    )
-    add("--color", choices=("auto", "always", "never"), default="auto", help="colours; default: on a terminal")
-
-
-def _add_execution(group: argparse._ArgumentGroup) -> None:
-    add = group.add_argument
-    add(
-        "-j",
-        "--jobs",
-        type=int,
-        default=0,
-        metavar="N",
-        help="compilations at once; default, and 0: as many as there are cores",
-    )
-    add("--cache-dir", metavar="DIR", help="where compiled code is kept; default: in the user's cache directory")
-    add("--no-cache", action="store_true", help="compile anew, and keep nothing")
+        group.add_argument(f"--{name}", dest="to", action="store_const", const=target, help=argparse.SUPPRESS)
 
 
 def parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:

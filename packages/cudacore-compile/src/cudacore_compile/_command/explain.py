@@ -19,8 +19,8 @@ from cudacore_compile._command.errors import SUCCESS, UsageError
 from cudacore_compile._command.files import say
 from cudacore_compile._command.plan import Plan
 from cudacore_compile._command.report import Report
+from cudacore_compile._compilers.libraries import load
 from cudacore_compile._compilers.request import BACKENDS, Request
-from cudacore_compile._compilers.versions import LOADERS
 from cudacore_compile._job import CompileJob
 from cudacore_compile._linker import Linker
 from cudacore_compile._program import Program
@@ -163,7 +163,7 @@ def _facts(program: Program, job: CompileJob) -> dict[str, Any]:
     request = program._request(job.target_type, job.name_expressions)
     backend = BACKENDS[SourceCodeType(request.code_type)]
     return {
-        "compiler": f"{backend} {LOADERS[backend]().version_text}",
+        "compiler": f"{backend} {load(backend).version_text}",
         "options": [flag.decode("utf-8", "replace") for flag in request.options.as_bytes(backend, request.target)],
         "names": sorted(request.names),
         "directory": os.getcwd(),

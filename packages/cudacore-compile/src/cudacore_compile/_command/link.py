@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from cudacore_compile._cache.resource import ProgramCacheResource
-from cudacore_compile._command.driver_cache import no_cache
 from cudacore_compile._command.report import Report
+from cudacore_compile._compilers import nvjitlink, nvrtc
+from cudacore_compile._compilers.errors import CompilerError
 from cudacore_compile._compilers.interrupt import run_interruptibly
 from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.options import ProgramOptions
@@ -88,3 +89,28 @@ def link(
         except (CUDAError, ValueError) as error:
             report.add_failure(error, name)
     return linked
+
+
+def no_cache(kind: str) -> bool | None:
+    """Return the option `no_cache`, which turns off the cache that the compilers have in the driver.
+
+    Code from that cache comes without warnings or logs.
+
+    Parameters
+    ----------
+    kind : str
+        ``"c++"`` for code that NVRTC compiles, ``"nvvm"`` for libNVVM, anything else for code that is assembled or
+        linked.
+
+    Returns
+    -------
+    bool or None
+        None if the compiler has no cache, or is too old to have one.
+    """
+    if kind == "nvvm":
+        return None
+    try:
+        return bool((nvrtc if kind == "c++" else nvjitlink).load().no_cache_flags([])) or None
+    # a missing library is reported when it is needed; the driver can link instead of nvJitLink
+    except CompilerError:
+        return None if kind == "c++" else True

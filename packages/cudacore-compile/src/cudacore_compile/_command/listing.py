@@ -78,15 +78,13 @@ def _text(kernel: KernelInfo) -> list[str]:
     lines = [f"  {kernel.name}"]
     if kernel.symbol != kernel.name:
         lines.append(f"    symbol: {kernel.symbol}")
-    uses = []
-    if kernel.registers is not None:
-        uses.append(f"{kernel.registers} registers")
-    if kernel.shared_bytes is not None:
-        uses.append(f"{kernel.shared_bytes} bytes shared")
-    if kernel.local_bytes is not None:
-        uses.append(f"{kernel.local_bytes} bytes local")
-    if kernel.max_threads is not None:
-        uses.append(f"at most {kernel.max_threads} threads a block")
+    texts = {
+        "{} registers": kernel.registers,
+        "{} bytes shared": kernel.shared_bytes,
+        "{} bytes local": kernel.local_bytes,
+        "at most {} threads a block": kernel.max_threads,
+    }
+    uses = [text.format(number) for text, number in texts.items() if number is not None]
     if uses:
         lines.append(f"    uses: {', '.join(uses)}")
     for index, parameter in enumerate(kernel.parameters):

@@ -19,12 +19,11 @@ from cudacore_compile._cache.files import FileStreamProgramCache
 from cudacore_compile._command.architectures import resolve
 from cudacore_compile._command.arguments import TARGETS, program_options
 from cudacore_compile._command.depfile import make_rule, quote
-from cudacore_compile._command.driver_cache import no_cache
 from cudacore_compile._command.embed import SUFFIXES, symbol_of, write_embedded
 from cudacore_compile._command.errors import UsageError
 from cudacore_compile._command.files import write
 from cudacore_compile._command.inputs import Input, read
-from cudacore_compile._command.link import link, make_linkers
+from cudacore_compile._command.link import link, make_linkers, no_cache
 from cudacore_compile._command.report import Report
 from cudacore_compile._compilers.options import ProgramOptions, options_of
 from cudacore_compile._compilers.request import files_written

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
+from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk.compile import Compiler
 
@@ -98,6 +100,11 @@ class Loader(Generic[T]):
                 if self._loaded is None:
                     self._loaded = self._make()
         return self._loaded
+
+
+def load(backend: CompilerBackendType) -> Any:
+    """Return the library of a compiler or of nvJitLink. Its module is imported late: cache hits need none of them."""
+    return importlib.import_module(f"cudacore_compile._compilers.{backend.lower()}").load()
 
 
 def pip_command(extra: str = "", *, upgrade: bool = False) -> str:

@@ -23,7 +23,7 @@ def _level(field: str, value: object) -> list[str]:
 
 @public
 @dataclass(repr=False)
-class LinkerOptions:
+class LinkerOptions(values.FlagOptions):
     """Options of the linker.
 
     Options that are None are not passed to the linker, which has its own defaults. All values are checked when the
@@ -101,19 +101,13 @@ class LinkerOptions:
     numba_debug: bool | None = _flag("", values.only_checked)
 
     def __post_init__(self) -> None:
-        if self.name is None:
-            self.name = "<default linker>"
-        self._flags()
+        super().__post_init__()
         if self.numba_debug:
             warnings.warn(
                 "LinkerOptions.numba_debug is without effect, because no linker has it: set ProgramOptions.numba_debug",
                 DeprecationWarning,
                 stacklevel=3,
             )
-
-    def __repr__(self) -> str:
-        given = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return f"LinkerOptions({', '.join(f'{name}={value!r}' for name, value in given if value is not None)})"
 
     def as_bytes(self, backend: CompilerBackendType | CompilerBackendName = "nvjitlink") -> list[bytes]:
         """Return the options for nvJitLink, one per item.
@@ -136,18 +130,11 @@ class LinkerOptions:
             return f"sm_{values.current_arch()}"
         return "_".join(values.architecture("LinkerOptions.arch", self.arch))
 
-    def _flags(self) -> list[str]:
-        """Return the flags that depend only on the values; raise an error for the first invalid value."""
-        values.string("LinkerOptions.name", self.name)
-        if self.arch is not None:
-            values.architecture("LinkerOptions.arch", self.arch)
-        return values.flags_of(self, _FLAGS)
-
     def _of_nvjitlink_only(self) -> list[str]:
         """Return the fields that are set, and that the driver's linker does not support."""
         return [
             field
-            for field in _FLAGS
+            for field in values.flags_in(LinkerOptions)
             if field not in _OF_DRIVER and getattr(self, field) is not None and getattr(self, field) is not False
         ]
 
@@ -157,9 +144,6 @@ class LinkerOptions:
 
 
 _OF_DRIVER = {"max_register_count", "time", "verbose", "optimization_level", "debug", "lineinfo", "no_cache"}
-
-# The flags of all options, in the order in which they are passed.
-_FLAGS = values.flags_in(LinkerOptions)
 
 
 def newer_fields(flags: Sequence[bytes], version: tuple[int, int]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from cudacore_compile._compilers.interrupt import run_interruptibly
 from cudacore_compile._compilers.libraries import Library, Loaded, Loader, note_nvrtc
 from cudacore_compile._compilers.pch_folders import with_private_folder
 from cudacore_compile._compilers.pointees import add_pointees, pointees
-from cudacore_compile._compilers.result import Result
+from cudacore_compile._compilers.request import Result
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk.compile import call_interruptibly, ptx_signatures
@@ -137,7 +137,7 @@ class NVRTC(Loaded):
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error, log=log, words=words) from None
         if self._restrict_stays and not restrict:
-            warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=5)
+            warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=6)
         return Result(code, log, lowered, signatures, pch_status)
 
     def cancel(self, box: Any) -> None:
@@ -230,7 +230,7 @@ class NVRTC(Loaded):
     def architectures(self) -> Sequence[int]:
         """Return the numbers of the architectures that this NVRTC supports."""
         count = self._library.number("nvrtcGetNumSupportedArchs")
-        return self._library.array("nvrtcGetSupportedArchs", count)
+        return self._library.numbers("nvrtcGetSupportedArchs", count, in_array=True)
 
 
 def _open_builtins(path: str, version: tuple[int, int]) -> None:

@@ -54,7 +54,7 @@ class NVVM(Loaded):
             for name, module in modules:
                 library.of(box, "nvvmAddModuleToProgram", module, len(module), name)
             if use_libdevice:
-                module = _libdevice(self.path)  # only the functions that are used are linked
+                module = self.libdevice()  # only the functions that are used are linked
                 library.of(box, "nvvmLazyAddModuleToProgram", module, len(module), b"libdevice")
         except CUDAError as error:
             if isinstance(error, NVVMError):
@@ -87,6 +87,10 @@ class NVVM(Loaded):
     def ir_version(self) -> list[int]:
         """Return the supported versions of NVVM IR and of its debug information, two numbers each (nvvmIRVersion)."""
         return self._library.numbers("nvvmIRVersion", 4)
+
+    def libdevice(self) -> bytes:
+        """Return the libdevice that belongs to this libNVVM."""
+        return _libdevice(self.path)
 
     def _log(self, box: Any) -> bytes:
         return self._library.output(box, "nvvmGetProgramLog")

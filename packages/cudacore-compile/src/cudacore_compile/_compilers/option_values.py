@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -75,6 +76,33 @@ def flag_field(flag: str, arguments: Arguments, *spellings: str, since: str = "1
     return dataclasses.field(default=None, metadata=about)
 
 
+class FlagOptions:
+    """The base class of dataclasses with fields of :func:`flag_field`."""
+
+    name: str | None
+    arch: str | int | None
+
+    def __post_init__(self) -> None:
+        if self.name is None:
+            self.name = type(self).name
+        self._flags()
+
+    def __repr__(self) -> str:
+        given = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        shown = ", ".join(f"{name}={value!r}" for name, value in given if value is not None)
+        return f"{type(self).__name__}({shown})"
+
+    def _flags(self) -> list[str]:
+        """Return the flags that depend only on the values; raise an error for the first invalid value."""
+        cls: Any = type(self)
+        if self.name is not None:
+            string(f"{cls.__name__}.name", self.name)
+        if self.arch is not None:
+            architecture(f"{cls.__name__}.arch", self.arch)
+        return flags_of(self, flags_in(cls))
+
+
+@functools.cache
 def flags_in(cls: Any) -> dict[str, tuple[str, Arguments]]:
     """Return the flag, and the function for its arguments, of each field of :func:`flag_field` in a class."""
     metadata = {field.name: field.metadata for field in dataclasses.fields(cls)}

@@ -34,7 +34,7 @@ LETTERS = {"-D": "define_macro", "-U": "undefine_macro", "-I": "include_path"}
 
 @public
 @dataclass(repr=False)
-class ProgramOptions:
+class ProgramOptions(values.FlagOptions):
     """Options of a compilation.
 
     Options that are None are not passed to the compiler, which has its own defaults. All values are checked when the
@@ -253,15 +253,6 @@ class ProgramOptions:
     numba_debug: bool | None = _flag("--numba-debug", values.switch, since="13.2")
     raw_options: str | list[str] | tuple[str, ...] | None = None
 
-    def __post_init__(self) -> None:
-        if self.name is None:
-            self.name = "default_program"
-        self._flags()
-
-    def __repr__(self) -> str:
-        given = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return f"ProgramOptions({', '.join(f'{name}={value!r}' for name, value in given if value is not None)})"
-
     def as_bytes(
         self,
         backend: CompilerBackendType | CompilerBackendName,
@@ -390,14 +381,9 @@ class ProgramOptions:
             raise OSError(error.errno, f"ProgramOptions.fdevice_time_trace: {error.strerror}", path) from None
 
     def _flags(self) -> list[str]:
-        """Return the flags that depend only on the values; raise an error for the first invalid value."""
-        if self.name is not None:
-            values.string("ProgramOptions.name", self.name)
-        if self.arch is not None:
-            values.architecture("ProgramOptions.arch", self.arch)
         if self.extra_sources is not None:
             _check_sources(self.extra_sources)
-        return values.flags_of(self, _FLAGS) + self._raw_flags()
+        return super()._flags() + self._raw_flags()
 
     def _raw_flags(self) -> list[str]:
         """Return the flags that have no field; raise an error for a flag that has a field."""
@@ -468,8 +454,6 @@ def _check_sources(sources: object) -> None:
             raise ValueError(f"ProgramOptions.extra_sources: the module {item[0]!r} is empty")
 
 
-# All options of NVRTC whose flags depend only on their values, in the order in which they are passed.
-_FLAGS = values.flags_in(ProgramOptions)
 _FIELDS = values.fields_by_flag(ProgramOptions) | dict.fromkeys(("-arch", "--gpu-architecture"), "arch")
 
 # All options of libNVVM whose flags depend only on their values.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data of a compilation: the program and how to compile it."""
+"""The data of a compilation: the program, how to compile it, and what the compiler returns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from cudacore_compile._compilers.options import ProgramOptions
-from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
+from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
 
 BACKENDS = {
     SourceCodeType.CXX: CompilerBackendType.NVRTC,
@@ -43,3 +43,13 @@ class Request(NamedTuple):
         )
         nvvm = (modules, bool(self.options.use_libdevice))
         return self.code, self.code_type, self.target, name, tuple(flags), frozenset(self.names), headers, nvvm
+
+
+class Result(NamedTuple):
+    """Compiled code, with information from its compiler."""
+
+    code: bytes
+    log: str
+    lowered_names: dict[str, str]
+    signatures: dict[str, str] | None  # the kernels' parameters; None if in the code itself, or unknown
+    pch_status: PCHStatusType | None

@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from cudacore_compile._compilers import nvjitlink as _nvjitlink
-from cudacore_compile._compilers import nvrtc as _nvrtc
-from cudacore_compile._compilers import nvvm as _nvvm
 from cudacore_compile._compilers.errors import CompilerError
+from cudacore_compile._compilers.libraries import load
 from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk import public
@@ -48,20 +45,12 @@ def versions() -> dict[CompilerBackendType, CompilerVersion]:
     True
     """
     found = {}
-    for backend, load in LOADERS.items():
+    for backend in (CompilerBackendType.NVRTC, CompilerBackendType.NVVM, CompilerBackendType.NVJITLINK):
         with suppress(CompilerError):
-            library = load()
+            library = load(backend)
             architectures = None if backend is CompilerBackendType.NVJITLINK else tuple(library.architectures())
             found[backend] = CompilerVersion(library.version_text, library.path, architectures)
     with suppress(CUDAError):
         version = ".".join(map(str, driver_cuda_version()))
         found[CompilerBackendType.DRIVER] = CompilerVersion(version, "", None)
     return found
-
-
-# The functions that return the compilers and the linker, and load them at first use.
-LOADERS: dict[CompilerBackendType, Callable[[], Any]] = {
-    CompilerBackendType.NVRTC: _nvrtc.load,
-    CompilerBackendType.NVVM: _nvvm.load,
-    CompilerBackendType.NVJITLINK: _nvjitlink.load,
-}

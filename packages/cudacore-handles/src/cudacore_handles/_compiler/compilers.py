@@ -18,29 +18,18 @@ Box = Any
 
 
 class _Type(NamedTuple):
-    """What all libraries have: the kind of the boxes, the domain of the result codes, and three functions."""
+    """A kind of library: the kind of its boxes, the domain of its result codes, and the names of its functions."""
 
     kind: int
     domain: int
-    create: str
-    destroy: str
-    version: str
+    prefix: str
+    noun: str
 
 
 _TYPES = {
-    "NVRTC": _Type(
-        lib.CCH_KIND_NVRTC_PROGRAM, lib.CCH_DOMAIN_NVRTC, "nvrtcCreateProgram", "nvrtcDestroyProgram", "nvrtcVersion"
-    ),
-    "libNVVM": _Type(
-        lib.CCH_KIND_NVVM_PROGRAM, lib.CCH_DOMAIN_NVVM, "nvvmCreateProgram", "nvvmDestroyProgram", "nvvmVersion"
-    ),
-    "nvJitLink": _Type(
-        lib.CCH_KIND_NVJITLINK_LINKER,
-        lib.CCH_DOMAIN_NVJITLINK,
-        "nvJitLinkCreate",
-        "nvJitLinkDestroy",
-        "nvJitLinkVersion",
-    ),
+    "NVRTC": _Type(lib.CCH_KIND_NVRTC_PROGRAM, lib.CCH_DOMAIN_NVRTC, "nvrtc", "Program"),
+    "libNVVM": _Type(lib.CCH_KIND_NVVM_PROGRAM, lib.CCH_DOMAIN_NVVM, "nvvm", "Program"),
+    "nvJitLink": _Type(lib.CCH_KIND_NVJITLINK_LINKER, lib.CCH_DOMAIN_NVJITLINK, "nvJitLink", ""),
 }
 # nvJitLink 12.0 to 12.2 have names such as __nvJitLinkCreate_12_0, for each version up to their own, and no others.
 _SPELLINGS = ("{}", "__{}_12_2", "__{}_12_1", "__{}_12_0")
@@ -59,22 +48,24 @@ class Compiler:
         All functions, with the version of CUDA that added each.
     """
 
-    __slots__ = ("_found", "_since", "_spelling", "_title", "_type")
+    __slots__ = ("_create", "_destroy", "_found", "_since", "_spelling", "_title", "_type", "_version")
 
     def __init__(self, title: str, handle: int, functions: Mapping[str, str]) -> None:
         self._title = title
         self._type = _TYPES[title]
+        prefix, noun = self._type.prefix, self._type.noun
+        self._create, self._destroy = f"{prefix}Create{noun}", f"{prefix}Destroy{noun}"
+        self._version = f"{prefix}Version"
         self._since = functions
         library = ffi.cast("void *", handle)
-        create = self._type.create
-        self._spelling = next((one for one in _SPELLINGS if _symbol(library, one.format(create))), "{}")
+        self._spelling = next((one for one in _SPELLINGS if _symbol(library, one.format(self._create))), "{}")
         self._found = {name: _symbol(library, self._spelling.format(name)) for name in functions}
 
     def version(self) -> tuple[int, int]:
         """Return the version of the library: CUDA's, except for libNVVM."""
         if self._spelling != "{}":  # these versions lack nvJitLinkVersion
             return 12, int(self._spelling[-1])
-        major, minor = self.numbers(self._type.version, 2)
+        major, minor = self.numbers(self._version, 2)
         return major, minor
 
     def has(self, name: str) -> bool:
@@ -105,9 +96,9 @@ class Compiler:
     def create(self, *arguments: Any) -> Box:
         """Return the box of a new program."""
         out = out_box("void")
-        check(lib.cch_program_create(out, self._type.kind, self._found[self._type.destroy]))
+        check(lib.cch_program_create(out, self._type.kind, self._found[self._destroy]))
         box = hold_box(out[0])
-        self.call(self._type.create, _place(box), *arguments)
+        self.call(self._create, _place(box), *arguments)
         return box
 
     def of(self, box: Box, name: str, *arguments: Any) -> None:
@@ -136,16 +127,10 @@ class Compiler:
         self.call(name, *arguments, out)
         return int(out[0])
 
-    def numbers(self, name: str, count: int) -> list[int]:
-        """Return the numbers that a function stores, each behind an argument."""
+    def numbers(self, name: str, count: int, *, in_array: bool = False) -> list[int]:
+        """Return the numbers that a function stores in an array, or each behind an argument."""
         out = ffi.new("int[]", count)
-        self.call(name, *(out + i for i in range(count)))
-        return list(out)
-
-    def array(self, name: str, count: int) -> list[int]:
-        """Return the numbers that a function stores in an array."""
-        out = ffi.new("int[]", count)
-        self.call(name, out)
+        self.call(name, *(out + i for i in range(1 if in_array else count)))
         return list(out)
 
     def text_of(self, box: Box, name: str, argument: bytes) -> bytes:
@@ -164,7 +149,7 @@ class Compiler:
 
     def _fail_missing(self, name: str) -> NoReturn:
         meaning = f"needs {self._title} of CUDA {self._since[name]} or newer"
-        if name != self._type.version:
+        if name != self._version:
             meaning += "; the loaded one has version {}.{}".format(*self.version())
         raise CUDAError(name, lib.CCH_ENOSYMBOL, "CCH_ENOSYMBOL", meaning)
 
