@@ -59,10 +59,13 @@ if TYPE_CHECKING:
         WorkqueueResourceOptions,
     )
     from cudacore_handles._memory.adaptors.base import AllocationCounts, ResourceAdaptor
+    from cudacore_handles._memory.adaptors.counting import (
+        LimitingResourceAdaptor,
+        LoggingResourceAdaptor,
+        Measurement,
+        StatisticsResourceAdaptor,
+    )
     from cudacore_handles._memory.adaptors.failure_callback import FailureCallbackResourceAdaptor
-    from cudacore_handles._memory.adaptors.limiting import LimitingResourceAdaptor
-    from cudacore_handles._memory.adaptors.log import LoggingResourceAdaptor
-    from cudacore_handles._memory.adaptors.statistics import Measurement, StatisticsResourceAdaptor
     from cudacore_handles._memory.adaptors.tracking import Allocation, TrackingResourceAdaptor
     from cudacore_handles._memory.copy import CopyOptions, copy_batch
     from cudacore_handles._memory.device_pool import DeviceMemoryResource
@@ -198,13 +201,13 @@ _LAZY = {
         "AllocationCounts",
         "ResourceAdaptor",
     ),
-    "._memory.adaptors.failure_callback": ("FailureCallbackResourceAdaptor",),
-    "._memory.adaptors.limiting": ("LimitingResourceAdaptor",),
-    "._memory.adaptors.log": ("LoggingResourceAdaptor",),
-    "._memory.adaptors.statistics": (
+    "._memory.adaptors.counting": (
+        "LimitingResourceAdaptor",
+        "LoggingResourceAdaptor",
         "Measurement",
         "StatisticsResourceAdaptor",
     ),
+    "._memory.adaptors.failure_callback": ("FailureCallbackResourceAdaptor",),
     "._memory.adaptors.tracking": (
         "Allocation",
         "TrackingResourceAdaptor",

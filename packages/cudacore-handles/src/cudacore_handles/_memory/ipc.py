@@ -122,31 +122,6 @@ class IPCBufferDescriptor(SentFields, Made):
         return self._size
 
 
-class IPCDataForMR:
-    """Data about a pool that can be shared: its file descriptor and UUID, and whether another process created it."""
-
-    __slots__ = ("_alloc_handle", "_is_mapped")
-
-    def __init__(self, alloc_handle: IPCAllocationHandle, is_mapped: bool) -> None:
-        self._alloc_handle = check_type("alloc_handle", alloc_handle, IPCAllocationHandle)
-        self._is_mapped = is_mapped
-
-    @property
-    def alloc_handle(self) -> IPCAllocationHandle:
-        """IPCAllocationHandle: The descriptor with which other processes import the pool."""
-        return self._alloc_handle
-
-    @property
-    def is_mapped(self) -> bool:
-        """bool: Whether the pool belongs to another process."""
-        return self._is_mapped
-
-    @property
-    def uuid(self) -> UUID | None:
-        """uuid.UUID or None: Identity between processes."""
-        return self._alloc_handle.uuid
-
-
 class SharedPool(PooledMemoryResource):
     """The common part of memory resources whose pools can be shared between processes.
 
@@ -155,13 +130,13 @@ class SharedPool(PooledMemoryResource):
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        data = self._open_ipc_data("pickled")
-        if data.uuid is None:
+        handle = self._open_handle("pickled")
+        if handle.uuid is None:
             raise RuntimeError(
                 f"the {type(self).__name__} was imported by the number of a file descriptor, and has no identity "
                 "between processes: call register(uuid) with that of the process that made it"
             )
-        return type(self).from_registry, (data.uuid,)
+        return type(self).from_registry, (handle.uuid,)
 
     @classmethod
     def from_registry(cls, uuid: UUID) -> Any:
@@ -207,37 +182,37 @@ class SharedPool(PooledMemoryResource):
         """
         from uuid import UUID
 
-        data = self._open_ipc_data("registered")
+        handle = self._open_handle("registered")
         check_type("uuid", uuid, UUID)
         with base.lock:
             known = _find(uuid)
             if known is not None:
                 return known
-            if data.uuid not in (None, uuid):
-                raise ValueError(f"uuid is {uuid}, and the memory resource is {data.uuid}")
-            data.alloc_handle._uuid = uuid
+            if handle.uuid not in (None, uuid):
+                raise ValueError(f"uuid is {uuid}, and the memory resource is {handle.uuid}")
+            handle._uuid = uuid
             _resources[uuid] = self
         return self
 
     def _reduce_buffer(self, buffer: Buffer) -> tuple[Any, ...]:
         """Return the function and arguments that make a buffer of the pool in another process."""
-        if self._ipc_data is None:
+        if self._alloc_handle is None:
             raise not_enabled(self, "pickled")
         return receive_buffer, (self, buffer.ipc_descriptor)
 
-    def _open_ipc_data(self, done: str = "shared") -> IPCDataForMR:
-        """Return the data for sharing; raise an error if the resource is closed or cannot be shared."""
+    def _open_handle(self, done: str = "shared") -> IPCAllocationHandle:
+        """Return the handle of the pool; raise an error if the resource is closed or cannot be shared."""
         check_open(self)
-        if self._ipc_data is None:
+        if self._alloc_handle is None:
             raise not_enabled(self, done)
-        return self._ipc_data
+        return self._alloc_handle
 
     def _share(self) -> None:
         """Export a new pool."""
         from uuid import uuid4
 
         uuid = uuid4()
-        self._ipc_data = IPCDataForMR(_export(self._pool, uuid), False)
+        self._alloc_handle = _export(self._pool, uuid)
         with base.lock:
             _resources[uuid] = self
         teach_multiprocessing(type(self), _reduce_resource)
@@ -257,10 +232,10 @@ class SharedPool(PooledMemoryResource):
         The object belongs to the resource. If it was closed, a new one is made in the process that created the pool,
         but not in other processes.
         """
-        data = self._open_ipc_data()
-        if data.alloc_handle.is_closed and not data.is_mapped:
-            data = self._ipc_data = IPCDataForMR(_export(self._pool, data.uuid), False)
-        return data.alloc_handle
+        handle = self._open_handle()
+        if handle.is_closed and not self._is_imported:
+            handle = self._alloc_handle = _export(self._pool, handle.uuid)
+        return handle
 
 
 def not_enabled(resource: object, done: str) -> Exception:
@@ -328,8 +303,8 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
     from cudacore_handles._memory.pool import Pool
 
     resource = cls._init(adopt(Pool, out))
-    resource._is_handle_owned = True
-    resource._ipc_data = IPCDataForMR(handle, True)
+    resource._is_handle_owned = resource._is_imported = True
+    resource._alloc_handle = handle
     teach_multiprocessing(cls, _reduce_resource)
     return resource.register(uuid) if uuid is not None else resource
 
@@ -354,8 +329,7 @@ def _find_own(uuid: UUID | None) -> Any:
     """Find a resource that this process created, even if it is closed: other processes can send its buffers back."""
     with base.lock:
         found = _resources.get(uuid) if uuid is not None else None
-    data = found._ipc_data if found is not None else None
-    return found if data is not None and not data.is_mapped else None
+    return found if found is not None and not found._is_imported else None
 
 
 def _check_known(known: Any, cls: type[Resource], device: Device | None) -> None:
@@ -371,16 +345,16 @@ def _check_known(known: Any, cls: type[Resource], device: Device | None) -> None
 def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
     """Export a buffer of this process, or return the descriptor of an imported one."""
     resource = buffer._mr._origin if buffer._mr is not None else None
-    data = resource._ipc_data if isinstance(resource, SharedPool) else None
-    if data is None:
+    handle = resource._alloc_handle if isinstance(resource, SharedPool) else None
+    if handle is None:
         raise not_enabled(resource, "shared")
     box = hold(buffer)
     size = lib.cch_deviceptr_size(box)
     if not size:
-        return IPCBufferDescriptor._init(bytes(HANDLE_SIZE), 0, data.uuid)
+        return IPCBufferDescriptor._init(bytes(HANDLE_SIZE), 0, handle.uuid)
     out = ffi.new("cch_ipc_handle *")
     check(lib.cch_deviceptr_export(out, box))
-    return IPCBufferDescriptor._init(bytes(out.bytes), size, data.uuid, lib.cch_deviceptr_offset(box))
+    return IPCBufferDescriptor._init(bytes(out.bytes), size, handle.uuid, lib.cch_deviceptr_offset(box))
 
 
 def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBufferDescriptor, stream: Any) -> Buffer:
@@ -388,10 +362,10 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
     if not isinstance(resource, SharedPool):
         raise TypeError(f"mr must be a memory resource that processes share, not {type(resource).__name__}")
     check_type("ipc_descriptor", descriptor, IPCBufferDescriptor)
-    data = resource._ipc_data
-    if data is None or (data._is_mapped and resource._pool.is_closed):
-        data = resource._open_ipc_data()  # raises an error that explains the problem
-    own, given = data._alloc_handle._uuid, descriptor._uuid
+    handle = resource._alloc_handle
+    if handle is None or (resource._is_imported and resource._pool.is_closed):
+        handle = resource._open_handle()  # raises an error that explains the problem
+    own, given = handle._uuid, descriptor._uuid
     if own is not given and own != given and own is not None and given is not None:
         raise ValueError(f"ipc_descriptor is of memory resource {given}, and mr is {own}: import that one first")
     offset, size, name = descriptor._offset, descriptor._size, descriptor._data
@@ -403,10 +377,10 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
         buffer = empty_buffer(cls, resource)
     else:
         try:
-            pool = resource._pool if data._is_mapped else None  # None: the buffer of this process was sent back
+            pool = resource._pool if resource._is_imported else None  # None: the buffer of this process was sent back
             buffer = _native.import_memory(cls, pool, offset, size, stream, resource, name)
         except GoneError:
-            if data._is_mapped:
+            if resource._is_imported:
                 raise
             raise ValueError("ipc_descriptor is of memory of this process, which has freed it") from None
         except CUDAError as error:
@@ -438,7 +412,7 @@ def receive_buffer(resource: SharedPool, descriptor: IPCBufferDescriptor) -> Buf
 
 
 def _reduce_resource(resource: SharedPool) -> tuple[Any, ...]:
-    resource._open_ipc_data("pickled")
+    resource._open_handle("pickled")
     return _receive_resource, (type(resource), resource._shared_devices(), resource.allocation_handle)
 
 

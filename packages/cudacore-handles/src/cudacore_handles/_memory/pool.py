@@ -21,7 +21,7 @@ from cudacore_handles._base.made import Closing, not_pickled
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
-from cudacore_handles._memory.ipc import POSIX_FILE_DESCRIPTOR, IPCDataForMR
+from cudacore_handles._memory.ipc import POSIX_FILE_DESCRIPTOR, IPCAllocationHandle
 from cudacore_handles._memory.out_of_memory import collect_garbage, explained
 from cudacore_handles._memory.resource import AccessibleMemoryResource, MemoryResource
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
@@ -60,7 +60,8 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
     _is_handle_owned = False
     _max_size = 0  # the maximum size of a pool that this object created; 0: no maximum
     _buffer_class: type[Buffer] = Buffer
-    _ipc_data: IPCDataForMR | None = None  # None if the pool cannot be shared
+    _alloc_handle: IPCAllocationHandle | None = None  # None if the pool cannot be shared
+    _is_imported = False  # whether the pool belongs to another process
 
     def __init__(self) -> None:
         raise TypeError("PooledMemoryResource is a base class; create a DeviceMemoryResource or another subclass")
@@ -227,16 +228,15 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
     @property
     def is_ipc_enabled(self) -> bool:
         """bool: Whether the memory can be shared with other processes."""
-        return self._ipc_data is not None and not self.is_closed
+        return self._alloc_handle is not None and not self.is_closed
 
     @property
     def is_mapped(self) -> bool:
         """bool: Whether the pool belongs to another process. Nothing can be allocated from it."""
-        data = self._ipc_data
-        return data is not None and data.is_mapped and not self.is_closed
+        return self._is_imported and not self.is_closed
 
     @property
     def uuid(self) -> UUID | None:
         """uuid.UUID or None: Identity between processes, for a pool that can be shared."""
-        data = self._ipc_data
-        return data.uuid if data is not None and not self.is_closed else None
+        handle = self._alloc_handle
+        return handle.uuid if handle is not None and not self.is_closed else None
