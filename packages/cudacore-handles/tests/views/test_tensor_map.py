@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from dlpack_producers import Interface
 from packing import BYTES, one
 
 import cudacore_handles as ch
@@ -146,18 +147,14 @@ def test_it_keeps_the_memory_of_then(
     assert bytes(out.__buffer__()) == bytes(tensor_map)
 
 
-class Array:
-    """An array of another library."""
-
-    def __init__(self, memory: ch.Buffer) -> None:
-        self.__cuda_array_interface__ = {
-            "shape": (64, 64), "typestr": "<f4", "data": (int(memory.handle), False), "version": 3,
-        }  # fmt: skip
+def array_of(memory: ch.Buffer) -> Interface:
+    """Return an array of another library."""
+    return Interface(shape=(64, 64), data=(int(memory.handle), False))
 
 
 def test_it_keeps_an_array(memory: ch.Buffer, kernel: ch.Kernel, stream: ch.Stream) -> None:
     """A kernel would copy from freed memory of another library, because its array was not kept."""
-    array = Array(memory)
+    array = array_of(memory)
     seen = weakref.ref(array)
     tensor_map = ch.StridedMemoryView.from_any_interface(array, stream_ptr=-1).as_tensor_map((8, 8))
     del array
@@ -370,7 +367,7 @@ def test_replace_address(memory: ch.Buffer, view: ch.StridedMemoryView, device: 
     """After replace_address(), a descriptor would refer to wrong memory, or to memory that nothing keeps."""
     with device.allocate(SIZE, stream=stream) as other:
         expected = bytes(view_of(other).as_tensor_map((8, 8)))
-        for tensor in (other, view_of(other), view_of(other, dtype="int32"), Array(other)):
+        for tensor in (other, view_of(other), view_of(other, dtype="int32"), array_of(other)):
             tensor_map = view.as_tensor_map((8, 8))
             tensor_map.replace_address(tensor)
             assert bytes(tensor_map) == expected

@@ -113,12 +113,13 @@ class LaunchConfig(_native.Config):
             )
         c.grid = blocks
         c.block = self._block
-        c.shared_bytes = _shared("shmem_size", shmem_size)
+        bounds = "it must be from 0 to 2**31 - 1 bytes"
+        c.shared_bytes = _number("shmem_size", shmem_size, 0, bounds, "an int, a number of bytes") or 0
         if as_flag("LaunchConfig.is_cooperative", is_cooperative):
             c.flags |= lib.CCH_LAUNCH_COOPERATIVE
         if as_flag("LaunchConfig.programmatic_stream_serialization", programmatic_stream_serialization):
             c.flags |= lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION
-        self._priority = _check_priority(priority)
+        self._priority = _number("priority", priority, -(2**31), "CUDA's priorities are from about -5 to 0")
         if self._priority is not None:
             c.flags |= lib.CCH_LAUNCH_PRIORITY
             c.priority = self._priority
@@ -266,19 +267,11 @@ def _dimensions(name: str, value: object, limits: tuple[int, int, int]) -> tuple
     return x, y, z
 
 
-def _check_priority(value: object) -> int | None:
+def _number(name: str, value: object, least: int, rule: str, what: str = "an int") -> int | None:
+    """Return an optional number of 32 bits."""
     if value is None:
         return None
-    number = check_int("LaunchConfig.priority", value)
-    if not -(2**31) <= number < 2**31:
-        raise ValueError(f"LaunchConfig.priority is {number}; CUDA's priorities are from about -5 to 0")
-    return number
-
-
-def _shared(name: str, value: object) -> int:
-    if value is None:
-        return 0
-    number = check_int(f"LaunchConfig.{name}", value, "an int, a number of bytes")
-    if not 0 <= number < 2**31:
-        raise ValueError(f"LaunchConfig.{name} is {number}; it must be from 0 to 2**31 - 1 bytes")
+    number = check_int(f"LaunchConfig.{name}", value, what)
+    if not least <= number < 2**31:
+        raise ValueError(f"LaunchConfig.{name} is {number}; {rule}")
     return number

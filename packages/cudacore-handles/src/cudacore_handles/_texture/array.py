@@ -11,13 +11,12 @@ from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.context import context_of
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import size_of
 from cudacore_handles._memory.arrays import memory_of
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
-from cudacore_handles._texture.formats import NUMBERS, AnyArrayOptions, format_of
+from cudacore_handles._texture.formats import NUMBERS, AnyArrayOptions, OnDevice, format_of
 from cudacore_handles._views.dtypes import is_numbers
 from cudacore_handles.typing import AnyArrayType, ArrayFormatName, ArrayFormatType, IsDType
 
@@ -49,13 +48,12 @@ class OpaqueArrayOptions(AnyArrayOptions):
     is_surface_load_store: bool = False
 
 
-class AnyArray(_native.Handle, Closing, Made):
+class AnyArray(_native.Handle, OnDevice, Closing, Made):
     """The base of :class:`OpaqueArray` and :class:`MipmappedArray`: the properties of their texels."""
 
     __slots__ = ("__weakref__",)
-    #: The functions of the library that return the description of an array, and its context.
+    #: The function of the library that returns the description of an array.
     _describe: ClassVar[Any]
-    _context: ClassVar[Any]
 
     def __repr__(self) -> str:
         name = type(self).__name__
@@ -68,11 +66,6 @@ class AnyArray(_native.Handle, Closing, Made):
         desc = ffi.new("cch_array_desc *")
         check(self._describe(desc, hold(self)))
         return desc
-
-    @property
-    def handle(self) -> int:
-        """int: The CUarray or CUmipmappedArray; 0 if the array is closed."""
-        return 0 if self.is_closed else self._raw
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -96,11 +89,6 @@ class AnyArray(_native.Handle, Closing, Made):
         """bool: Whether kernels can store to the array, through a surface."""
         return bool(self._described().flags & lib.CCH_ARRAY_SURFACE)
 
-    @property
-    def device(self) -> Device:
-        """cudacore_handles.Device: The device that has the array."""
-        return context_of(self._context(hold(self))).device
-
 
 class OpaqueArray(AnyArray):
     """A CUDA array: memory for textures and surfaces, whose layout is chosen by the device.
@@ -113,7 +101,6 @@ class OpaqueArray(AnyArray):
 
     __slots__ = ()
     _describe = staticmethod(lib.cch_array_describe)
-    _context = staticmethod(lib.cch_array_context)
     _made_by = "Device.create_opaque_array() or MipmappedArray.get_level()"
 
     def __reduce__(self) -> NoReturn:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The properties that arrays and textures have in common: formats, channels and extents."""
+"""What arrays and textures have in common: formats, channels and extents, handles and devices."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles._base.address import as_integer, check_int
+from cudacore_handles._base.handle import hold
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import check_flags
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.context import context_of
 from cudacore_handles.typing import ArrayFormatName, ArrayFormatType, IsDType
 
 if TYPE_CHECKING:
@@ -93,6 +95,22 @@ def _excess(device: Device, shape: tuple[int, ...], limits: list[str]) -> str:
         if extent > maximum:
             return f"shape[{axis}] is {extent}; device {device.device_id} takes at most {maximum} ({name})"
     return ""
+
+
+class OnDevice:
+    """A base of arrays, textures and surfaces: their handle, and the device that has them."""
+
+    __slots__ = ()
+
+    @property
+    def handle(self: Any) -> int:
+        """int: The handle in CUDA, such as the CUarray; 0 if the object is closed."""
+        return 0 if self.is_closed else self._raw
+
+    @property
+    def device(self: Any) -> Device:
+        """cudacore_handles.Device: The device that the object was created on."""
+        return context_of(lib.cch_context_of(hold(self))).device
 
 
 class AnyArrayOptions:

@@ -55,7 +55,6 @@ class MipmappedArray(AnyArray):
 
     __slots__ = ()
     _describe = staticmethod(lib.cch_mipmapped_array_describe)
-    _context = staticmethod(lib.cch_mipmapped_array_context)
     _made_by = "Device.create_mipmapped_array()"
 
     def __reduce__(self) -> NoReturn:

@@ -7,18 +7,15 @@ import math
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
-from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import check_flags, copy_options
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.context import context_of
-from cudacore_handles._driver.device import Device
-from cudacore_handles._texture.formats import FLOATS, NUMBERS, format_of
+from cudacore_handles._texture.formats import FLOATS, NUMBERS, OnDevice, format_of
 from cudacore_handles._texture.resource import ResourceDescriptor
 from cudacore_handles.typing import (
     AddressModeName,
@@ -115,13 +112,11 @@ class TextureObjectOptions:
             )
 
 
-class AnyObject(_native.TextureHandle, Closing, Made):
-    """The base of :class:`TextureObject` and :class:`SurfaceObject`: their handle, resource and device."""
+class AnyObject(_native.TextureHandle, OnDevice, Closing, Made):
+    """The base of :class:`TextureObject` and :class:`SurfaceObject`: their resource."""
 
     __slots__ = ("__weakref__",)
     _resource: ResourceDescriptor | None
-    #: The function of the library that returns the context of an object.
-    _context: ClassVar[Any]
 
     def __repr__(self) -> str:
         about = "closed" if self.is_closed else f"handle={self._raw:#x} of {self._resource!r}"
@@ -131,19 +126,9 @@ class AnyObject(_native.TextureHandle, Closing, Made):
         not_pickled(self, "create another one of the same resource")
 
     @property
-    def handle(self) -> int:
-        """int: The CUtexObject or CUsurfObject; 0 if the object is closed."""
-        return 0 if self.is_closed else self._raw
-
-    @property
     def resource(self) -> ResourceDescriptor | None:
         """ResourceDescriptor or None: The array or memory that kernels use through this object; None if closed."""
         return self._resource
-
-    @property
-    def device(self) -> Device:
-        """cudacore_handles.Device: The device that the object was created on."""
-        return context_of(self._context(hold(self))).device
 
 
 class TextureObject(AnyObject):
@@ -165,7 +150,6 @@ class TextureObject(AnyObject):
     __slots__ = ("_shown",)
     _made_by = "Device.create_texture_object()"
     _shown: TextureObjectOptions  # a copy of `_options`, because textures with equal options share that object
-    _context = staticmethod(lib.cch_texture_context)
 
     @property
     def options(self) -> TextureObjectOptions:
@@ -188,7 +172,6 @@ class SurfaceObject(AnyObject):
 
     __slots__ = ()
     _made_by = "Device.create_surface_object()"
-    _context = staticmethod(lib.cch_surface_context)
 
 
 def _as_member(cls: type[_M], name: str, value: Any) -> _M:

@@ -47,8 +47,10 @@ CCH_EXPORT cch_status cch_array_describe(cch_array_desc *out, const cch_array *a
 /** The size of all texels in bytes; 0 if `array` is not an array. */
 CCH_EXPORT size_t cch_array_size(const cch_array *array);
 
-/** The array's context, borrowed from the box; NULL when it is not known. */
-CCH_EXPORT cch_context *cch_array_context(const cch_array *array);
+/**
+ * The context of an array, a mipmapped array, a texture or a surface, borrowed from its box; NULL when it is not known.
+ */
+CCH_EXPORT cch_context *cch_context_of(const void *CCH_NULLABLE box);
 
 /**
  * Copies all texels from or to memory, ordered on a stream (cuMemcpy3DAsync). In memory, the rows are contiguous and
@@ -71,9 +73,6 @@ CCH_EXPORT cch_status cch_mipmapped_array_level(cch_array **out, cch_mipmapped_a
 
 /** Reads the properties of a mipmapped array. The extents are those of level 0. */
 CCH_EXPORT cch_status cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped_array *array);
-
-/** The array's context, borrowed from the box. */
-CCH_EXPORT cch_context *cch_mipmapped_array_context(const cch_mipmapped_array *array);
 
 CCH_EXPORT CUmipmappedArray cch_mipmapped_array_raw(const cch_mipmapped_array *array);
 

@@ -43,16 +43,10 @@ typedef struct cch_texture_desc {
 CCH_EXPORT cch_status cch_texture_create(cch_texture **out, cch_context *context, const cch_texture_resource *resource,
                                          const cch_texture_desc *desc);
 
-/** The texture's context, borrowed from the box. */
-CCH_EXPORT cch_context *cch_texture_context(const cch_texture *texture);
-
 CCH_EXPORT CUtexObject cch_texture_raw(const cch_texture *texture);
 
 /** Creates a surface of an array with CCH_ARRAY_SURFACE, and keeps the array (cuSurfObjectCreate). */
 CCH_EXPORT cch_status cch_surface_create(cch_surface **out, cch_context *context, cch_array *array);
-
-/** The surface's context, borrowed from the box. */
-CCH_EXPORT cch_context *cch_surface_context(const cch_surface *surface);
 
 CCH_EXPORT CUsurfObject cch_surface_raw(const cch_surface *surface);
 

@@ -102,8 +102,6 @@ size_t cch_array_size(const cch_array *array) {
   return cch__texel_size(&array->desc) * array->desc.width * rows_of(&array->desc) * planes_of(&array->desc);
 }
 
-CCH__DEFINE_GET(cch_context *, cch_array_context, cch_array, array, NULL, context)
-
 /* ---- copies ---- */
 
 /* The context of the stream must be current. */
@@ -202,8 +200,6 @@ cch_status cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped
   *out = array->desc;
   return 0;
 }
-
-CCH__DEFINE_GET(cch_context *, cch_mipmapped_array_context, cch_mipmapped_array, array, NULL, context)
 
 /* ---- destruction ---- */
 

@@ -109,7 +109,20 @@ cch_status cch_texture_create(cch_texture **out, cch_context *context, const cch
   return 0;
 }
 
-CCH__DEFINE_GET(cch_context *, cch_texture_context, cch_texture, texture, NULL, context)
+cch_context *cch_context_of(const void *box) {
+  switch (cch_kind_of(box)) {
+  case CCH_KIND_ARRAY:
+    return ((const cch_array *)box)->context;
+  case CCH_KIND_MIPMAPPED_ARRAY:
+    return ((const cch_mipmapped_array *)box)->context;
+  case CCH_KIND_TEXTURE:
+    return ((const cch_texture *)box)->context;
+  case CCH_KIND_SURFACE:
+    return ((const cch_surface *)box)->context;
+  default:
+    return NULL;
+  }
+}
 
 cch_status cch_surface_create(cch_surface **out, cch_context *context, cch_array *array) {
   CCH__REQUIRE_USABLE(out, context, array);
@@ -127,8 +140,6 @@ cch_status cch_surface_create(cch_surface **out, cch_context *context, cch_array
   *out = surface;
   return 0;
 }
-
-CCH__DEFINE_GET(cch_context *, cch_surface_context, cch_surface, surface, NULL, context)
 
 bool cch__texture_destroy(cch_texture *texture) {
   return cch__destroyed(CCH__IN_CONTEXT(texture->context, CCH__CALL(cuTexObjectDestroy, (texture->raw))));

@@ -147,8 +147,7 @@ static int pack_foreign_buffer(const destination *to, PyObject *value) {
 
 /* Returns the device of a texture or a surface. The caller holds its box. */
 static int device_of_object(const handle *self) {
-  const cch_context *context =
-      self->kind == CCH_KIND_TEXTURE ? cch_texture_context(self->box) : cch_surface_context(self->box);
+  const cch_context *context = cch_context_of(self->box);
   return context ? cch_context_device(context) : UNKNOWN_DEVICE;
 }
 
