@@ -52,6 +52,9 @@ CCH_EXPORT cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr);
 /** The stream that orders the free, as a new reference; NULL if there is none. Any thread. */
 CCH_EXPORT cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr);
 
+/** Whether a stream that exists is the own stream of memory that exists, so that it need not be set again. */
+CCH_EXPORT bool cch_deviceptr_has_stream(const cch_deviceptr *ptr, const cch_stream *stream);
+
 /** The pool, borrowed from the box; NULL if the memory is not from a pool. */
 CCH_EXPORT cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr);
 

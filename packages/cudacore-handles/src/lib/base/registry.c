@@ -50,10 +50,13 @@ typedef struct key {
 static key handle_key(const void *handle) { return (key){.number = (uintptr_t)handle}; }
 
 static key value_key(const void *value, size_t size) {
-  const unsigned char *bytes = value;
-  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-  for (size_t i = 0; i < size; i++)
-    hash = (hash ^ bytes[i]) * 0x100000001b3u;
+  const char *bytes = value;
+  uint64_t hash = 0, word;
+  for (size_t i = 0; i + sizeof word <= size; i += sizeof word) { /* FNV-1a, but of words */
+    memcpy(&word, bytes + i, sizeof word);
+    hash = (hash ^ word) * 0x100000001b3u;
+    hash ^= hash >> 32;
+  }
   return (key){(uintptr_t)hash, value, size};
 }
 

@@ -211,6 +211,13 @@ cch_status cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size,
  */
 static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
 
+bool cch_deviceptr_has_stream(const cch_deviceptr *ptr, const cch_stream *stream) {
+  CCH__REQUIRE_ELSE(false, ptr);
+  CCH__REQUIRE_ELSE(false, stream);
+  return atomic_load_explicit(&ptr->stream, memory_order_relaxed) == stream && !cch__is_gone(ptr) &&
+         !cch__is_gone(stream);
+}
+
 cch_status cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream) {
   CCH__REQUIRE_USABLE(ptr, stream);
   cch_stream *resolved;

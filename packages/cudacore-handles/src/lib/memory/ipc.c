@@ -243,13 +243,13 @@ static int import_from(cch_deviceptr **out, cch_deviceptr *whole, size_t offset,
   if (offset > whole->size || size > whole->size - offset)
     return cch__fail(CCH_EMISMATCH, operation, "%zu bytes from byte %zu on are not within the %zu bytes of the memory",
                      size, offset, whole->size);
-  cch_deviceptr *import;
-  CCH__RETURN_FAILURE(cch_deviceptr_borrow(&import, whole->ptr + offset, size, whole));
-  int status = cch_deviceptr_set_stream(import, stream);
-  if (status != 0)
-    cch_deviceptr_unref(import);
+  cch_stream *resolved;
+  CCH__RETURN_FAILURE(cch__stream_resolve(&resolved, stream, whole->context));
+  int status = cch_deviceptr_borrow(out, whole->ptr + offset, size, whole);
+  if (status == 0)
+    atomic_init(&(*out)->stream, resolved);
   else
-    *out = import;
+    cch_stream_unref(resolved);
   return status;
 }
 

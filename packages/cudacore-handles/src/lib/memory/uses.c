@@ -127,26 +127,16 @@ static void prune(cch_deviceptr *whole) {
 int cch__use_record(cch_deviceptr *whole, cch_stream *resolved, const char *operation) {
   pthread_mutex_lock(&uses_lock);
   bool known = is_known(whole, resolved);
-  pthread_mutex_unlock(&uses_lock);
-  if (known)
-    return 0;
-  cch__use *use = malloc(sizeof *use);
-  if (use == NULL)
-    return cch__fail_nomem(operation);
-  use->stream = cch_stream_ref(resolved);
-  pthread_mutex_lock(&uses_lock);
-  known = is_known(whole, resolved);
-  if (!known)
+  cch__use *use = known ? NULL : malloc(sizeof *use);
+  if (use != NULL) {
+    use->stream = cch_stream_ref(resolved);
     add(whole, use);
-  bool many = whole->use_count >= (whole->many_uses > 0 ? whole->many_uses : MIN_MANY_USES);
-  pthread_mutex_unlock(&uses_lock);
-  if (known) {
-    cch_stream_unref(use->stream);
-    free(use);
   }
+  bool many = use != NULL && whole->use_count >= (whole->many_uses > 0 ? whole->many_uses : MIN_MANY_USES);
+  pthread_mutex_unlock(&uses_lock);
   if (many)
     prune(whole);
-  return 0;
+  return known || use != NULL ? 0 : cch__fail_nomem(operation);
 }
 
 cch_status cch_deviceptr_record_stream(cch_deviceptr *ptr, cch_stream *stream) {

@@ -257,8 +257,10 @@ int memory_with_stream(const state *st, cch_deviceptr *memory, PyObject *argumen
   cch_stream *stream = ordered_on != NULL ? handle_use(ordered_on) : NULL;
   int status = -1;
   if (stream != NULL) {
-    /* The last reference to the previous stream may be released. */
-    WITHOUT_GIL(status = function(memory, stream));
+    if (function == cch_deviceptr_set_stream && cch_deviceptr_has_stream(memory, stream))
+      status = 0;
+    else /* the last reference to the previous stream may be released */
+      WITHOUT_GIL(status = function(memory, stream));
     handle_done(ordered_on);
     if (status != 0)
       raise_status(st, status);
