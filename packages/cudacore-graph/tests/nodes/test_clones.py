@@ -103,6 +103,17 @@ def test_clones_of_clones(device: ch.Device, stream: ch.Stream, add: ch.Kernel, 
     run(definition)
 
 
+def test_clone_of_a_child_graph(device: ch.Device, stream: ch.Stream, add: ch.Kernel, run: Run) -> None:
+    """A clone of a child graph would not keep what the node around the child graph keeps for it."""
+    before = ch.live_counts()["deviceptr"]
+    child = cg.GraphDefinition()
+    child.launch(ONE, add, device.allocate(64, stream=stream), 1)
+    copy = cg.GraphDefinition().embed(child).child_graph.copy()
+    child.close()
+    assert ch.live_counts()["deviceptr"] == before + 1
+    run(copy)
+
+
 def test_clone_after_other_code_destroyed_nodes(device: ch.Device, add: ch.Kernel, run: Run) -> None:
     """The driver would be asked for the copy of a node that does not exist, which ends the process on a GPU."""
     numbers = Numbers(1)

@@ -43,10 +43,11 @@ class TestEvents:
                 builder.wait(event)
             definition = builder.graph_definition
             builder.close()
-        raw = event._raw
+        raw, live = event._raw, ch.live_counts()["event"]
         event.close()
         del event
         gc.collect()
+        assert ch.live_counts()["event"] == live
         nodes: Any = definition.sorted_nodes()
         assert [node.event._raw for node in nodes] == [raw, raw]
         run(definition)

@@ -105,8 +105,11 @@ static void user_objects_are_for_shared_graphs(void) {
   OK(cch_capture_keep(captured, used, NULL));
   OK(cch_capture_end(captured, world.stream));
   OK(cch_graph_keep(copy, used));
-  cch_bundle_unref(used);
   CHECK_EQ(sim.calls("cuUserObjectCreate"), 0);
+  OK(cch_graph_share(g));
+  OK(cch_graph_keep(g, used));
+  CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 2);
+  cch_bundle_unref(used);
   cch_graph_exec_unref(exec);
   cch_graph_unref(captured);
   cch_graph_unref(copy);
