@@ -77,11 +77,11 @@ def hammer(
     while time.monotonic() < end and not found.fault:
         name = rng.choice(names)
         try:
-            OPERATIONS[name](world, rng)
+            OPERATIONS[name](world, rng, rng.choice(world.lanes))
         except ch.ClosedError:
             name = f"{name}: closed"
         except Exception as error:
-            if isinstance(error, ch.CUDAError) and error.code in ANSWERS[name]:
+            if isinstance(error, ch.CUDAError) and error.code in ANSWERS.get(name, ()):
                 name = f"{name}: {error.code_name}"
             else:
                 found.add_error(name, error)

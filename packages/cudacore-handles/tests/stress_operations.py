@@ -9,25 +9,20 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel_sources import PTX
-from stress_world import INVALID_HANDLE, NOT_READY, ONE_BLOCK, PINNED, POOL, SIZE, TIMING, Owner, Tensor, World
+from stress_world import INVALID_HANDLE, NOT_READY, ONE_BLOCK, PINNED, POOL, SIZE, TIMING, Lane, Owner, Tensor, World
 
 import cudacore_handles as ch
 
-Operation = Callable[[World, random.Random], object]
+Operation = Callable[[World, random.Random, Lane], object]
 OPERATIONS: dict[str, Operation] = {}
 
 # Error codes that an operation may fail with, by the operation's name.
-ANSWERS: dict[str, tuple[int, ...]] = {}
+ANSWERS = {"event elapsed": (INVALID_HANDLE, NOT_READY)}
 
 
-def operation(*answers: int) -> Callable[[Operation], Operation]:
-    def register(function: Operation) -> Operation:
-        name = function.__name__.replace("_", " ")
-        OPERATIONS[name] = function
-        ANSWERS[name] = answers
-        return function
-
-    return register
+def operation(function: Operation) -> Operation:
+    OPERATIONS[function.__name__.replace("_", " ")] = function
+    return function
 
 
 def replace(slots: list[Any], rng: random.Random, new: object) -> object:
@@ -44,22 +39,21 @@ def some_size(rng: random.Random) -> int:
 # ---- streams
 
 
-@operation()
-def stream_borrow(world: World, rng: random.Random) -> None:
-    lane = rng.choice(world.lanes)
+@operation
+def stream_borrow(world: World, rng: random.Random, lane: Lane) -> None:
     foreign = world.device.create_stream(lane.foreign)
     assert foreign == lane.keeper
     replace(lane.faces, rng, rng.choice((foreign, lane.face())))
 
 
-@operation()
-def stream_wait_stream(world: World, rng: random.Random) -> None:
-    other = rng.choice((world.any_stream(rng), rng.choice(world.lanes).foreign))
+@operation
+def stream_wait_stream(world: World, rng: random.Random, lane: Lane) -> None:
+    other = rng.choice((world.any_stream(rng), lane.foreign))
     world.any_stream(rng).wait(other)
 
 
-@operation()
-def stream_properties(world: World, rng: random.Random) -> None:
+@operation
+def stream_properties(world: World, rng: random.Random, lane: Lane) -> None:
     stream = world.any_stream(rng)
     repr(stream), hash(stream), stream == world.any_stream(rng)
     assert stream.__cuda_stream__()[0] == 0
@@ -72,18 +66,8 @@ def stream_properties(world: World, rng: random.Random) -> None:
 # ---- events
 
 
-@operation()
-def event_query(world: World, rng: random.Random) -> None:
-    assert rng.choice(world.events).is_done in (True, False)
-
-
-@operation(INVALID_HANDLE, NOT_READY)
-def event_elapsed(world: World, rng: random.Random) -> None:
-    assert isinstance(rng.choice(world.events) - rng.choice(world.events), float)
-
-
-@operation()
-def event_properties(world: World, rng: random.Random) -> None:
+@operation
+def event_properties(world: World, rng: random.Random, lane: Lane) -> None:
     event = rng.choice(world.events)
     repr(event), hash(event), event == rng.choice(world.events)
     assert event.is_timing_enabled in (True, False)
@@ -95,8 +79,8 @@ def event_properties(world: World, rng: random.Random) -> None:
 # ---- contexts
 
 
-@operation()
-def context_get(world: World, rng: random.Random) -> object:
+@operation
+def context_get(world: World, rng: random.Random, lane: Lane) -> object:
     makers = (
         lambda: world.device.context,
         lambda: world.any_stream(rng).context,
@@ -105,27 +89,27 @@ def context_get(world: World, rng: random.Random) -> object:
     return replace(world.contexts, rng, rng.choice(makers)())
 
 
-@operation()
-def context_make_green(world: World, rng: random.Random) -> object:
+@operation
+def context_make_green(world: World, rng: random.Random, lane: Lane) -> object:
     (group,), _ = world.device.resources.sm.split(ch.SMResourceOptions(count=8))
     return replace(world.contexts, rng, world.device.create_context(ch.ContextOptions([group])))
 
 
-@operation()
-def context_resources(world: World, rng: random.Random) -> None:
+@operation
+def context_resources(world: World, rng: random.Random, lane: Lane) -> None:
     resources = rng.choice((rng.choice(world.contexts), rng.choice(world.streams))).resources
     assert resources.sm.sm_count >= 8
     world.exports.append(resources)
 
 
-@operation()
-def context_set_current(world: World, rng: random.Random) -> None:
+@operation
+def context_set_current(world: World, rng: random.Random, lane: Lane) -> None:
     world.exports.append(world.device.set_current(rng.choice(world.contexts)))
     world.device.set_current()
 
 
-@operation()
-def context_properties(world: World, rng: random.Random) -> None:
+@operation
+def context_properties(world: World, rng: random.Random, lane: Lane) -> None:
     context = rng.choice(world.contexts)
     repr(context), hash(context), context == rng.choice(world.contexts)
     world.exports.append(context.handle)
@@ -135,15 +119,15 @@ def context_properties(world: World, rng: random.Random) -> None:
 # ---- memory resources
 
 
-@operation()
-def pool_allocate(world: World, rng: random.Random) -> object:
+@operation
+def pool_allocate(world: World, rng: random.Random, lane: Lane) -> object:
     buffer = rng.choice(world.pools).allocate(some_size(rng), stream=world.idle_stream)
     world.idle_stream.sync()
     return replace(world.idle, rng, buffer)
 
 
-@operation()
-def pool_properties(world: World, rng: random.Random) -> None:
+@operation
+def pool_properties(world: World, rng: random.Random, lane: Lane) -> None:
     pool = rng.choice(world.pools)
     repr(pool)
     world.exports.append(pool.handle)
@@ -154,43 +138,34 @@ def pool_properties(world: World, rng: random.Random) -> None:
 # ---- idle buffers, which no kernel or copy uses
 
 
-@operation()
-def idle_allocate(world: World, rng: random.Random) -> object:
+@operation
+def idle_allocate(world: World, rng: random.Random, lane: Lane) -> object:
     buffer = world.device.allocate(some_size(rng), stream=world.idle_stream)
     world.idle_stream.sync()
     return replace(world.idle, rng, buffer)
 
 
-@operation()
-def idle_of_an_owner(world: World, rng: random.Random) -> object:
-    memory = rng.choice(world.lanes).total.handle
+@operation
+def idle_of_an_owner(world: World, rng: random.Random, lane: Lane) -> object:
+    memory = lane.total.handle
     return replace(world.idle, rng, ch.Buffer.from_handle(memory, 4, owner=Owner(world.device)))
 
 
-@operation()
-def idle_part(world: World, rng: random.Random) -> object:
+@operation
+def idle_part(world: World, rng: random.Random, lane: Lane) -> object:
     start = rng.randrange(8)
     return replace(world.idle, rng, rng.choice(world.idle)[start : rng.choice((None, start + 1))])
 
 
-@operation()
-def idle_of_a_buffer(world: World, rng: random.Random) -> object:
+@operation
+def idle_of_a_buffer(world: World, rng: random.Random, lane: Lane) -> object:
     owner = rng.choice(world.idle)
     address = owner.handle  # 0 if the owner is closed or empty
     return replace(world.idle, rng, ch.Buffer.from_handle(address, 1, owner=owner)) if address else None
 
 
-@operation()
-def idle_close(world: World, rng: random.Random) -> None:
-    buffer = rng.choice(world.idle)
-    if rng.random() < 0.5:
-        buffer.close(world.any_stream(rng))
-    else:
-        buffer.close()
-
-
-@operation()
-def idle_properties(world: World, rng: random.Random) -> None:
+@operation
+def idle_properties(world: World, rng: random.Random, lane: Lane) -> None:
     buffer = rng.choice(world.idle)
     repr(buffer), hash(buffer), buffer == rng.choice(world.idle)
     assert buffer.size >= 0  # 0 if another thread has closed the buffer
@@ -204,21 +179,21 @@ def idle_properties(world: World, rng: random.Random) -> None:
 # ---- host memory, which only the host reads and writes
 
 
-@operation()
-def host_allocate(world: World, rng: random.Random) -> object:
-    stream = rng.choice((None, rng.choice(world.lanes).keeper))
+@operation
+def host_allocate(world: World, rng: random.Random, lane: Lane) -> object:
+    stream = rng.choice((None, lane.keeper))
     memory = rng.choice((world.host_memory, PINNED))
     return replace(world.hosts, rng, memory.allocate(SIZE, stream=stream))
 
 
-@operation()
-def host_part(world: World, rng: random.Random) -> None:
+@operation
+def host_part(world: World, rng: random.Random, lane: Lane) -> None:
     part = rng.choice(world.hosts)[SIZE // 2 :]
     world.exports.append((part, part.__buffer__()))
 
 
-@operation()
-def host_view(world: World, rng: random.Random) -> None:
+@operation
+def host_view(world: World, rng: random.Random, lane: Lane) -> None:
     view = rng.choice(world.hosts).__buffer__()
     world.exports.append(view)
     byte = rng.randrange(256)
@@ -229,16 +204,16 @@ def host_view(world: World, rng: random.Random) -> None:
 # ---- idle buffers and host memory
 
 
-def set_deallocation_stream(buffers: list[ch.Buffer], world: World, rng: random.Random) -> None:
-    rng.choice(buffers).set_deallocation_stream(world.any_stream(rng))
-
-
 def export(buffers: list[ch.Buffer], world: World, rng: random.Random) -> None:
     world.exports.append(rng.choice(buffers).__dlpack__(max_version=rng.choice((None, (1, 0)))))
 
 
-@operation()
-def exports_drop(world: World, rng: random.Random) -> None:
+def close(buffers: list[ch.Buffer], stream: ch.Stream, rng: random.Random) -> None:
+    rng.choice(buffers).close(rng.choice((None, stream)))
+
+
+@operation
+def exports_drop(world: World, rng: random.Random, lane: Lane) -> None:
     for _ in range(rng.randrange(10)):
         try:
             world.exports.popleft()
@@ -249,29 +224,29 @@ def exports_drop(world: World, rng: random.Random) -> None:
 # ---- code
 
 
-@operation()
-def code_create(world: World, rng: random.Random) -> object:
+@operation
+def code_create(world: World, rng: random.Random, lane: Lane) -> object:
     code = ch.ObjectCode.from_ptx(PTX)
     return replace(world.codes, rng, pickle.loads(pickle.dumps(code)) if rng.random() < 0.3 else code)
 
 
-@operation()
-def code_properties(world: World, rng: random.Random) -> None:
+@operation
+def code_properties(world: World, rng: random.Random, lane: Lane) -> None:
     code = rng.choice(world.codes)
     repr(code), hash(code)
     world.exports.append(code._library())
 
 
-@operation()
-def kernel_borrow(world: World, rng: random.Random) -> object:
+@operation
+def kernel_borrow(world: World, rng: random.Random, lane: Lane) -> object:
     kernel = rng.choice(world.kernels)
     same = ch.Kernel.from_handle(int(kernel.handle))
     assert same == kernel
     return replace(world.kernels, rng, same)
 
 
-@operation()
-def kernel_properties(world: World, rng: random.Random) -> None:
+@operation
+def kernel_properties(world: World, rng: random.Random, lane: Lane) -> None:
     kernel = rng.choice(world.kernels)
     repr(kernel), hash(kernel), kernel == rng.choice(world.kernels)
     assert kernel.num_arguments == 2
@@ -281,33 +256,20 @@ def kernel_properties(world: World, rng: random.Random) -> None:
 # ---- work that is ordered on the stream of a lane (class Lane)
 
 
-@operation()
-def lane_close(world: World, rng: random.Random) -> None:
-    lane = rng.choice(world.lanes)
-    buffer = rng.choice(rng.choice((lane.buffers, lane.pinned)))
-    if rng.random() < 0.5:
-        buffer.close(rng.choice(lane.faces))
-    else:
-        buffer.close()
-
-
-@operation()
-def lane_set_deallocation_stream(world: World, rng: random.Random) -> None:
-    lane = rng.choice(world.lanes)
+@operation
+def lane_set_deallocation_stream(world: World, rng: random.Random, lane: Lane) -> None:
     stream = rng.choice((rng.choice(lane.faces), lane.foreign))
     rng.choice(rng.choice((lane.buffers, lane.pinned))).set_deallocation_stream(stream)
 
 
-@operation()
-def lane_fill(world: World, rng: random.Random) -> None:
-    lane = rng.choice(world.lanes)
+@operation
+def lane_fill(world: World, rng: random.Random, lane: Lane) -> None:
     stream = rng.choice((rng.choice(lane.faces), lane.foreign))
     rng.choice(lane.buffers).fill(rng.choice((rng.randrange(256), b"\1\2", b"\1\2\3\4")), stream=stream)
 
 
-@operation()
-def lane_copy(world: World, rng: random.Random) -> None:
-    lane = rng.choice(world.lanes)
+@operation
+def lane_copy(world: World, rng: random.Random, lane: Lane) -> None:
     one, other = rng.choice(lane.buffers), rng.choice(lane.pinned)
     stream = rng.choice((rng.choice(lane.faces), lane.foreign))
     if rng.random() < 0.5:
@@ -316,33 +278,29 @@ def lane_copy(world: World, rng: random.Random) -> None:
         one.copy_from(other, stream=stream)
 
 
-@operation()
-def lane_launch(world: World, rng: random.Random) -> None:
-    lane = rng.choice(world.lanes)
+@operation
+def lane_launch(world: World, rng: random.Random, lane: Lane) -> None:
     stream, amount = rng.choice((rng.choice(lane.faces), lane.foreign)), rng.randrange(1000)
     ch.launch(stream, ONE_BLOCK, rng.choice(world.kernels), lane.total, amount)
     lane.added.append(amount)
 
 
-@operation()
-def lane_launch_with_buffers(world: World, rng: random.Random) -> None:
-    lane = rng.choice(world.lanes)
+@operation
+def lane_launch_with_buffers(world: World, rng: random.Random, lane: Lane) -> None:
     buffer = rng.choice(lane.buffers)
     argument = rng.choice((buffer, buffer, Tensor(buffer), lane.array))
     ch.launch(rng.choice(lane.faces), ONE_BLOCK, rng.choice(world.kernels), argument, 1)
 
 
-@operation()
-def lane_prepare(world: World, rng: random.Random) -> object:
-    lane = rng.choice(world.lanes)
+@operation
+def lane_prepare(world: World, rng: random.Random, lane: Lane) -> object:
     argument = rng.choice((rng.choice(lane.buffers), lane.array))
     prepared = rng.choice(world.kernels).prepare(rng.choice(lane.faces), ONE_BLOCK, argument, 1)
     return replace(lane.prepared, rng, prepared)
 
 
-@operation()
-def lane_prepared_launch(world: World, rng: random.Random) -> None:
-    lane = rng.choice(world.lanes)
+@operation
+def lane_prepared_launch(world: World, rng: random.Random, lane: Lane) -> None:
     prepared, buffer = rng.choice(lane.prepared), rng.choice(lane.buffers)
     match rng.randrange(4):
         case 0:
@@ -358,29 +316,31 @@ def lane_prepared_launch(world: World, rng: random.Random) -> None:
 
 # ---- operations of one expression
 
-SIMPLE: dict[str, Operation] = {
-    "stream create": lambda w, r: replace(w.streams, r, w.device.create_stream()),
-    "stream create in context": lambda w, r: replace(w.streams, r, r.choice(w.contexts).create_stream()),
-    "stream sync": lambda w, r: w.any_stream(r).sync(),
-    "stream record": lambda w, r: w.any_stream(r).record(r.choice(w.events)),
-    "stream record new": lambda w, r: replace(w.events, r, w.any_stream(r).record(options=r.choice((None, TIMING)))),
-    "stream wait event": lambda w, r: w.any_stream(r).wait(r.choice(w.events)),
-    "event create": lambda w, r: replace(w.events, r, w.device.create_event(r.choice((None, TIMING)))),
-    "event close": lambda w, r: r.choice(w.events).close(),
-    "event sync": lambda w, r: r.choice(w.events).sync(),
-    "context close": lambda w, r: r.choice(w.contexts).close(),
-    "pool create": lambda w, r: replace(w.pools, r, ch.DeviceMemoryResource(w.device, POOL)),
-    "pool close": lambda w, r: r.choice(w.pools).close(),
-    "host close": lambda w, r: r.choice(w.hosts).close(),
-    "idle set deallocation stream": lambda w, r: set_deallocation_stream(w.idle, w, r),
-    "host set deallocation stream": lambda w, r: set_deallocation_stream(w.hosts, w, r),
-    "idle export": lambda w, r: export(w.idle, w, r),
-    "host export": lambda w, r: export(w.hosts, w, r),
-    "code get kernel": lambda w, r: replace(w.kernels, r, r.choice(w.codes).get_kernel("add")),
-}
-
-# Operations with a lane (class Lane).
-OF_A_LANE: dict[str, Callable[[World, random.Random, Any], object]] = {
+SIMPLE: dict[str, Operation] = {  # w: the world, r: random numbers
+    "stream create": lambda w, r, lane: replace(w.streams, r, w.device.create_stream()),
+    "stream create in context": lambda w, r, lane: replace(w.streams, r, r.choice(w.contexts).create_stream()),
+    "stream sync": lambda w, r, lane: w.any_stream(r).sync(),
+    "stream record": lambda w, r, lane: w.any_stream(r).record(r.choice(w.events)),
+    "stream record new": lambda w, r, lane: replace(
+        w.events, r, w.any_stream(r).record(options=r.choice((None, TIMING)))
+    ),
+    "stream wait event": lambda w, r, lane: w.any_stream(r).wait(r.choice(w.events)),
+    "event create": lambda w, r, lane: replace(w.events, r, w.device.create_event(r.choice((None, TIMING)))),
+    "event close": lambda w, r, lane: r.choice(w.events).close(),
+    "event sync": lambda w, r, lane: r.choice(w.events).sync(),
+    "context close": lambda w, r, lane: r.choice(w.contexts).close(),
+    "pool create": lambda w, r, lane: replace(w.pools, r, ch.DeviceMemoryResource(w.device, POOL)),
+    "pool close": lambda w, r, lane: r.choice(w.pools).close(),
+    "host close": lambda w, r, lane: r.choice(w.hosts).close(),
+    "idle set deallocation stream": lambda w, r, lane: r.choice(w.idle).set_deallocation_stream(w.any_stream(r)),
+    "host set deallocation stream": lambda w, r, lane: r.choice(w.hosts).set_deallocation_stream(w.any_stream(r)),
+    "idle export": lambda w, r, lane: export(w.idle, w, r),
+    "host export": lambda w, r, lane: export(w.hosts, w, r),
+    "code get kernel": lambda w, r, lane: replace(w.kernels, r, r.choice(w.codes).get_kernel("add")),
+    "event query": lambda w, r, lane: r.choice(w.events).is_done,
+    "event elapsed": lambda w, r, lane: r.choice(w.events) - r.choice(w.events),
+    "idle close": lambda w, r, lane: close(w.idle, w.any_stream(r), r),
+    "lane close": lambda w, r, lane: close(r.choice((lane.buffers, lane.pinned)), r.choice(lane.faces), r),
     "stream close": lambda w, r, lane: r.choice(r.choice((w.streams, lane.faces))).close(),
     "lane allocate": lambda w, r, lane: replace(lane.buffers, r, w.device.allocate(SIZE, stream=r.choice(lane.faces))),
     "lane allocate pinned": lambda w, r, lane: replace(
@@ -393,6 +353,3 @@ OF_A_LANE: dict[str, Callable[[World, random.Random, Any], object]] = {
 }
 
 OPERATIONS.update(SIMPLE)
-for name, do in OF_A_LANE.items():
-    OPERATIONS[name] = lambda world, rng, do=do: do(world, rng, rng.choice(world.lanes))  # type: ignore[misc]
-ANSWERS.update(dict.fromkeys(OPERATIONS.keys() - ANSWERS.keys(), ()))

@@ -43,25 +43,23 @@ static void deferred_unref_drops_one(void) {
   CHECK_EQ(cch_reclaim_drain(), 0);
 }
 
-static void expect_drained(const char *by) {
-  if (cch_reclaim_pending() != 0)
-    check_fail(__FILE__, __LINE__, "%s left the queue as it was", by);
-}
-
-/* A function that creates an object or waits would not be a safe point. */
-static void creating_and_waiting_drain(void) {
+/* A function that creates an object, waits or launches would not be a safe point. */
+static void calls_drain(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1};
   cch_context *other;
   cch_stream *made;
   cch_pool *made_pool;
   cch_deviceptr *ptr;
+  static const cch_launch_config one = {.size = sizeof one, .grid = {1, 1, 1}, .block = {1, 1, 1}};
   cch_library *library;
+  cch_kernel *kernel;
   cch_event *waited = new_event(), *another;
 #define DRAINS(call)                                                                                                   \
   cch_unref_deferred(new_event());                                                                                     \
   CHECK_EQ(cch_reclaim_pending(), 1);                                                                                  \
   OK(call);                                                                                                            \
-  expect_drained(#call);
+  if (cch_reclaim_pending() != 0)                                                                                      \
+    check_fail(__FILE__, __LINE__, "%s left the queue as it was", #call);
   DRAINS(cch_context_primary(&other, 1))
   DRAINS(cch_context_synchronize(context))
   DRAINS(cch_stream_create(&made, context, 0, 0))
@@ -69,15 +67,18 @@ static void creating_and_waiting_drain(void) {
   DRAINS(cch_event_create(&another, context, 0))
   DRAINS(cch_event_synchronize(waited))
   DRAINS(cch_pool_create(&made_pool, &config))
-  cch_unref_deferred(new_event());
-  OK(cch_deviceptr_alloc_async(&ptr, pool, 8, stream));
-  expect_drained("cch_deviceptr_alloc_async");
+  DRAINS(cch_deviceptr_alloc_async(&ptr, pool, 8, stream))
   cch_deviceptr_unref(ptr);
   DRAINS(cch_deviceptr_alloc(&ptr, context, 8))
   cch_deviceptr_unref(ptr);
   DRAINS(cch_deviceptr_alloc_host(&ptr, context, 8, 0))
   cch_deviceptr_unref(ptr);
   DRAINS(cch_library_load(&library, check_ptx, strlen(check_ptx)))
+  OK(cch_kernel_get(&kernel, library, "empty"));
+  DRAINS(cch_launch(stream, &one, kernel, NULL, 0))
+  DRAINS(cch_event_record(waited, stream))
+  DRAINS(cch_stream_wait_event(made, waited))
+  cch_kernel_unref(kernel);
   cch_library_unref(library);
   cch_pool_unref(made_pool);
   cch_event_unref(waited);
@@ -162,7 +163,7 @@ int main(void) {
   RUN(drop_in_a_callback_is_queued);
   RUN(leaving_too_often_is_harmless);
   RUN(deferred_unref_drops_one);
-  RUN(creating_and_waiting_drain);
+  RUN(calls_drain);
   RUN(queued_box_is_not_found);
   RUN(threads_queue_and_drain);
   return 0;

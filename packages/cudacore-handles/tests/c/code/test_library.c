@@ -47,12 +47,8 @@ static void other_bytes_are_refused(void) {
   FAILS(CCH_EIMAGE, load("/*/", 3));
   FAILS(CCH_EIMAGE, load("/", 1));
   FAILS(CCH_EIMAGE, load(".versio", 7));
-  FAILS(CCH_EIMAGE, load("\x7f"
-                         "ELF",
-                         4));
-  FAILS(CCH_EIMAGE, load("\x7f"
-                         "ELF",
-                         5));
+  FAILS(CCH_EIMAGE, load(ELFMAG, 4));
+  FAILS(CCH_EIMAGE, load(ELFMAG, 5));
   FAILS(CCH_EIMAGE, load("\x50\xed\x55\xba", 4));
   /* The wrapper of a fatbin, which has pointers instead of the data. */
   FAILS(CCH_EIMAGE, load("\xb1\x43\x62\x46\x01\x00\x00\x00", 8));
@@ -135,26 +131,22 @@ static void relocatable_objects_load(void) {
 /* Sizes near 2**64 would overflow in the check and pass it. */
 static void huge_numbers_do_not_overflow(void) {
   static const uint64_t huge[] = {UINT64_MAX, UINT64_MAX - 15, UINT64_MAX - 63, 1ull << 63, UINT64_MAX - ELF_SIZE};
+  static const size_t in_elf[] = {offsetof(Elf64_Ehdr, e_shoff), offsetof(Elf64_Ehdr, e_phoff),
+                                  sizeof(Elf64_Ehdr) + offsetof(Elf64_Phdr, p_filesz),
+                                  ELF_SIZE - 3 * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_size)};
+  static const size_t in_fatbin[] = {8, 24};
   unsigned char image[ELF_SIZE];
   for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
-    make_elf(image);
-    memcpy(image + offsetof(Elf64_Ehdr, e_shoff), &huge[i], 8);
-    FAILS(CCH_EIMAGE, load(image, ELF_SIZE));
-    make_elf(image);
-    memcpy(image + offsetof(Elf64_Ehdr, e_phoff), &huge[i], 8);
-    FAILS(CCH_EIMAGE, load(image, ELF_SIZE));
-    make_elf(image);
-    memcpy(image + sizeof(Elf64_Ehdr) + offsetof(Elf64_Phdr, p_filesz), &huge[i], 8);
-    FAILS(CCH_EIMAGE, load(image, ELF_SIZE));
-    make_elf(image);
-    memcpy(image + ELF_SIZE - 3 * sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_size), &huge[i], 8);
-    FAILS(CCH_EIMAGE, load(image, ELF_SIZE));
-    make_fatbin(image);
-    memcpy(image + 8, &huge[i], 8);
-    FAILS(CCH_EIMAGE, load(image, FATBIN_SIZE));
-    make_fatbin(image);
-    memcpy(image + 24, &huge[i], 8);
-    FAILS(CCH_EIMAGE, load(image, FATBIN_SIZE));
+    for (size_t j = 0; j < sizeof in_elf / sizeof *in_elf; j++) {
+      make_elf(image);
+      memcpy(image + in_elf[j], &huge[i], 8);
+      FAILS(CCH_EIMAGE, load(image, ELF_SIZE));
+    }
+    for (size_t j = 0; j < sizeof in_fatbin / sizeof *in_fatbin; j++) {
+      make_fatbin(image);
+      memcpy(image + in_fatbin[j], &huge[i], 8);
+      FAILS(CCH_EIMAGE, load(image, FATBIN_SIZE));
+    }
   }
   CHECK_EQ(sim.calls("cuLibraryLoadData"), 0);
 }
