@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the headers, and generate files that would otherwise repeat their contents.
 
-``read_headers.py PROMISED INTERNAL OUT_CDEF OUT_VERSION_MAP OUT_TABLE OUT_NODES`` reads the folders of the promised and
-of the internal headers. It writes the declarations that cffi takes, the linker's version map, the initializer of the
-function table, and lists of the types of graph nodes and of the structures of their parameters. It fails if the table
-in api.h differs from the promised functions.
+``read_headers.py PROMISED INTERNAL OUT_DEPFILE OUT_CDEF OUT_VERSION_MAP OUT_TABLE OUT_NODES`` reads the folders of the
+promised and of the internal headers. It writes which files it has read, the declarations that cffi takes, the linker's
+version map, the initializer of the function table, and lists of the types of graph nodes and of the structures of their
+parameters. It fails if the table in api.h differs from the promised functions.
 """
 
 from __future__ import annotations
@@ -144,10 +144,14 @@ def version_map(found: Interface) -> str:
     return f"CCH_1 {{\n  global:\n{promised}  local:\n    *;\n}};\n{INTERNAL_VERSION} {{\n  global:\n{internal}}};\n"
 
 
-def main(promised: str, internal: str, out_cdef: str, out_map: str, out_table: str, out_nodes: str) -> None:
-    """Write the four files."""
+def main(
+    promised: str, internal: str, depfile: str, out_cdef: str, out_map: str, out_table: str, out_nodes: str
+) -> None:
+    """Write the files."""
     found = read(Path(promised), Path(internal))
     entries = table_entries(found)
+    read_files = (path for folder in (promised, internal) for path in sorted(Path(folder).glob("*.h")))
+    Path(depfile).write_text(f"{out_cdef}: {' '.join(map(str, read_files))}\n", encoding="utf-8")
     Path(out_cdef).write_text(cdef(found), encoding="utf-8")
     Path(out_map).write_text(version_map(found), encoding="utf-8")
     rows = "".join(f".{name} = {PREFIX}{name},\n" for name in entries)

@@ -104,7 +104,7 @@ def test_numbers_are_cudas() -> None:
 def test_attributes_are_read_only() -> None:
     """An assignment to an attribute would be accepted silently without changing anything."""
     with pytest.raises(AttributeError, match="max_dynamic_shared_size_bytes is read-only"):
-        KernelAttributes._init(NoDriver()).max_dynamic_shared_size_bytes = 0
+        KernelAttributes._with(_kernel=NoDriver()).max_dynamic_shared_size_bytes = 0
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_attributes_are_read_only() -> None:
 def test_bad_input(call: Callable[[KernelOccupancy], object], error: type[Exception], message: str) -> None:
     """An invalid argument would reach the driver, which returns CUDA_ERROR_INVALID_VALUE for anything."""
     with pytest.raises(error, match=message):
-        call(KernelOccupancy._init(NoDriver()))
+        call(KernelOccupancy._with(_kernel=NoDriver()))
 
 
 # ---- attributes of real kernels

@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import Any, Generic, NoReturn, TypeVar, overload
 
 from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.errors import result_of
 from cudacore_handles._base.made import Made
 from cudacore_handles._base.options import as_flag
+from cudacore_handles._cffi import lib
 
 T = TypeVar("T", bound=int)
 
@@ -113,6 +115,27 @@ class Setting(Attribute[T]):
             allowed = "0, which resets it" if self._maximum == 0 else f"values from 0 to {self._maximum}"
             raise ValueError(f"{name} is {number}; it can be set to {allowed}")
         instance._write(self, number)
+
+
+class DeviceAttributes(HasAttributes):
+    """Attributes on a device. The library is asked once for each one that is constant."""
+
+    __slots__ = ("_device_id", "_known")
+    _device_id: int | None  # None: the current device
+    _known: dict[tuple[int, int], int]  # values by device and attribute
+
+    def _query(self, attribute: Attribute[Any], device_id: int, /) -> int:
+        raise NotImplementedError
+
+    def _read(self, attribute: Attribute[Any]) -> int:
+        device_id = result_of(lib.cch_current_device) if self._device_id is None else self._device_id
+        key = (device_id, attribute.number)
+        value = self._known.get(key)
+        if value is None:
+            value = self._query(attribute, device_id)
+            if attribute.constant:
+                self._known[key] = value
+        return value
 
 
 class MemoryAttributes(HasAttributes):

@@ -218,10 +218,10 @@ def check(status: int, *, hint: str = "", hints: Mapping[int, str] = {}) -> None
         raise last_error(status, hints.get(int(status), hint))
 
 
-def result_of(function: Callable[..., int], *args: Any, out: str = "int *") -> int:
+def result_of(function: Callable[..., int], *args: Any, out: str = "int *", hints: Mapping[int, str] = {}) -> int:
     """Call a function of the C library whose first parameter is for a number, of the type `out`; return the number."""
     result = ffi.new(out)
-    check(function(result, *args))
+    check(function(result, *args), hints=hints)
     return int(result[0])
 
 

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
-T = TypeVar("T", bound="Closing")
+C = TypeVar("C", bound="Closing")
+M = TypeVar("M", bound="Made")
 
 
 class Closing:
@@ -13,7 +14,7 @@ class Closing:
 
     __slots__ = ()
 
-    def __enter__(self: T) -> T:
+    def __enter__(self: C) -> C:
         return self
 
     def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
@@ -25,6 +26,14 @@ class Made:
 
     __slots__ = ()
     _made_by: ClassVar[str]
+
+    @classmethod
+    def _with(cls: type[M], **attributes: Any) -> M:
+        """Make an object with the given attributes."""
+        made = cls.__new__(cls)
+        for name, value in attributes.items():
+            setattr(made, name, value)
+        return made
 
     if TYPE_CHECKING:
 

@@ -168,9 +168,7 @@ class Kernel(_native.KernelHandle, Closing, Made):
         """Query the kernel's parameters from the driver, in the given context; store and return the layout."""
         out, count = ffi.new("const cch_param **"), ffi.new("size_t *")
         kernel = hold(self)
-        status = lib.cch_kernel_params(out, count, kernel, hold(context))
-        if status:
-            raise_status(status)
+        check(lib.cch_kernel_params(out, count, kernel, hold(context)))
         params = out[0][0 : count[0]]
         symbol, signature = getattr(self, "_known", (None, None))
         # The kernel of a node, which knows no code, has the name and the signature that an earlier object for the
@@ -248,14 +246,14 @@ class Kernel(_native.KernelHandle, Closing, Made):
         """KernelAttributes: The attributes on the current device; ``attributes[device]`` for another one."""
         from cudacore_handles._code.kernel_attributes import KernelAttributes
 
-        return KernelAttributes._init(self)
+        return KernelAttributes._with(_kernel=self, _device_id=None, _known={})
 
     @property
     def occupancy(self) -> KernelOccupancy:
         """KernelOccupancy: How many blocks of the kernel fit on the current device."""
         from cudacore_handles._code.kernel_attributes import KernelOccupancy
 
-        return KernelOccupancy._init(self)
+        return KernelOccupancy._with(_kernel=self)
 
     @property
     def num_arguments(self) -> int:

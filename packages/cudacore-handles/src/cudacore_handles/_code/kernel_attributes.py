@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles._base.address import check_int
-from cudacore_handles._base.attribute import Attribute, Flag, HasAttributes, Number
+from cudacore_handles._base.attribute import Attribute, DeviceAttributes, Flag, Number
 from cudacore_handles._base.errors import check, result_of
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Made
@@ -31,7 +31,7 @@ _INT_MAX = 2**31 - 1
 _SIZE_MAX = 2**63 - 1
 
 
-class KernelAttributes(HasAttributes):
+class KernelAttributes(DeviceAttributes):
     """The attributes of a kernel on a device (cuKernelGetAttribute).
 
     :attr:`Kernel.attributes` returns it. Properties are for the current device. To choose a device,
@@ -44,11 +44,9 @@ class KernelAttributes(HasAttributes):
         device.
     """
 
-    __slots__ = ("_device_id", "_kernel", "_known")
+    __slots__ = ("_kernel",)
     _made_by = "Kernel.attributes"
     _kernel: Kernel
-    _device_id: int | None  # None: the current device
-    _known: dict[tuple[int, int], int]  # known values, by device and attribute
 
     def __getitem__(self, device: Device | int) -> KernelAttributes:
         """Return the attributes on a device.
@@ -62,33 +60,14 @@ class KernelAttributes(HasAttributes):
 
         if device is None:
             raise TypeError("device must be a Device or an int, not None; without an index the current device is meant")
-        return self._make(self._kernel, Device(device).device_id, self._known)
+        return self._with(_kernel=self._kernel, _device_id=Device(device).device_id, _known=self._known)
 
     def __repr__(self) -> str:
         device = "the current device" if self._device_id is None else f"device {self._device_id}"
         return f"<KernelAttributes of {self._kernel!r} on {device}>"
 
-    @classmethod
-    def _init(cls, kernel: Kernel) -> KernelAttributes:
-        return cls._make(kernel, None, {})
-
-    @classmethod
-    def _make(cls, kernel: Kernel, device_id: int | None, known: dict[tuple[int, int], int]) -> KernelAttributes:
-        self = cls.__new__(cls)
-        self._kernel = kernel
-        self._device_id = device_id
-        self._known = known
-        return self
-
-    def _read(self, attribute: Attribute[Any]) -> int:
-        device_id = result_of(lib.cch_current_device) if self._device_id is None else self._device_id
-        key = (device_id, attribute.number)
-        value = self._known.get(key)
-        if value is None:
-            value = result_of(lib.cch_kernel_attribute, hold(self._kernel), attribute.number, device_id)
-            if attribute.constant:
-                self._known[key] = value
-        return value
+    def _query(self, attribute: Attribute[Any], device_id: int) -> int:
+        return result_of(lib.cch_kernel_attribute, hold(self._kernel), attribute.number, device_id)
 
     def _max_dynamic_shared(self) -> int:
         """Return the maximum dynamic shared memory of a block on this object's device."""
@@ -158,12 +137,6 @@ class KernelOccupancy(Made):
 
     def __repr__(self) -> str:
         return f"<KernelOccupancy of {self._kernel!r}>"
-
-    @classmethod
-    def _init(cls, kernel: Kernel) -> KernelOccupancy:
-        self = cls.__new__(cls)
-        self._kernel = kernel
-        return self
 
     def max_active_blocks_per_multiprocessor(self, block_size: int, dynamic_shared_memory_size: int) -> int:
         """Return how many blocks can be resident on a multiprocessor (cuOccupancyMaxActiveBlocksPerMultiprocessor).

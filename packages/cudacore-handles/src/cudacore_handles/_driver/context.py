@@ -49,7 +49,7 @@ class Context(_native.Handle, Closing, Made):
 
     @classmethod
     def _create(cls, device_id: int, options: ContextOptions | Mapping[str, Any] | None) -> Context:
-        from cudacore_handles._driver.device_resources import ContextOptions, gather, hint_for_context
+        from cudacore_handles._driver.device_resources import CONTEXT_HINTS, ContextOptions, gather
 
         if options is None:
             raise ValueError(
@@ -58,8 +58,7 @@ class Context(_native.Handle, Closing, Made):
             )
         resources = gather(as_options(ContextOptions, options).resources, device_id)
         out = out_box("cch_context")
-        status = lib.cch_context_create(out, device_id, resources, len(resources))
-        check(status, hint=hint_for_context(status))
+        check(lib.cch_context_create(out, device_id, resources, len(resources)), hints=CONTEXT_HINTS)
         return adopt(cls, out)
 
     def create_stream(self, options: StreamOptions | StreamOptionsDict | None = None) -> Stream:
@@ -103,7 +102,7 @@ class Context(_native.Handle, Closing, Made):
         own = share(Context, hold(self))
         from cudacore_handles._driver.device_resources import DeviceResources
 
-        return DeviceResources._of(lib.cch_context_device(hold(own)), own)
+        return DeviceResources._with(_device_id=lib.cch_context_device(hold(own)), _context=own)
 
 
 def context_of(box: Any) -> Context:

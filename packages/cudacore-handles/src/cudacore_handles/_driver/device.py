@@ -386,7 +386,7 @@ class Device:
         if self._resources is None:
             from cudacore_handles._driver.device_resources import DeviceResources
 
-            self._resources = DeviceResources._of(self._id)
+            self._resources = DeviceResources._with(_device_id=self._id, _context=None)
         return self._resources
 
     @property
@@ -428,7 +428,7 @@ class Device:
         if self._properties is None:
             from cudacore_handles._driver.device_properties import DeviceProperties
 
-            self._properties = DeviceProperties._init(self._id)
+            self._properties = DeviceProperties._with(_device_id=self._id, _known={})
         return self._properties
 
     @property

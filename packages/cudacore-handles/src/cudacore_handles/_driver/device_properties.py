@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from cudacore_handles._base import results
-from cudacore_handles._base.attribute import Attribute, Flag, HasAttributes, Number
-from cudacore_handles._base.errors import check
+from cudacore_handles._base.attribute import Attribute, DeviceAttributes, Flag, Number
+from cudacore_handles._base.errors import result_of
 from cudacore_handles._base.module_attributes import public
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._cffi import lib
 
 
 @public
-class DeviceProperties(HasAttributes):
+class DeviceProperties(DeviceAttributes):
     """Properties and abilities of a device (cuDeviceGetAttribute).
 
     :attr:`Device.properties` returns it. Each property is one ``CUdevice_attribute``. It is queried at first use and
@@ -26,10 +26,8 @@ class DeviceProperties(HasAttributes):
         If a property is read that the installed driver is too old for.
     """
 
-    __slots__ = ("_device_id", "_known")
+    __slots__ = ()
     _made_by = "Device.properties"
-    _device_id: int
-    _known: dict[int, int]
 
     def __repr__(self) -> str:
         return f"<DeviceProperties of device {self._device_id}>"
@@ -37,29 +35,10 @@ class DeviceProperties(HasAttributes):
     def _title(self) -> str:
         return f"Properties of device {self._device_id}"
 
-    @classmethod
-    def _init(cls, device_id: int) -> DeviceProperties:
-        self = cls.__new__(cls)
-        self._device_id = device_id
-        self._known = {}
-        return self
-
-    def _read(self, attribute: Attribute[Any]) -> int:
-        value = self._known.get(attribute.number)
-        if value is None:
-            value = self._query(attribute)
-            if attribute.constant:
-                self._known[attribute.number] = value
-        return value
-
-    def _query(self, attribute: Attribute[Any]) -> int:
-        out = ffi.new("int *")
-        status = lib.cch_device_attribute(out, attribute.number, self._device_id)
-        hint = ""
-        if status == results.INVALID_VALUE:
-            hint = f"The installed driver does not have the property {attribute.name!r}: update the driver"
-        check(status, hint=hint)
-        return int(out[0])
+    def _query(self, attribute: Attribute[Any], device_id: int) -> int:
+        hint = f"The installed driver does not have the property {attribute.name!r}: update the driver"
+        hints = {results.INVALID_VALUE: hint}
+        return result_of(lib.cch_device_attribute, attribute.number, device_id, hints=hints)
 
     max_threads_per_block: Number = Number(1, "Maximum number of threads per block.")
     max_block_dim_x: Number = Number(2, "Maximum x-dimension of a block, in threads.")

@@ -30,6 +30,19 @@ _SCOPES = {
     WorkqueueSharingScopeType.DEVICE_CTX: lib.CCH_WORKQUEUE_DEVICE,
     WorkqueueSharingScopeType.GREEN_CTX_BALANCED: lib.CCH_WORKQUEUE_BALANCED,
 }
+# Hints for splits, and for resources that the driver refuses to combine.
+_HINTS = {
+    lib.CCH_ENOSYMBOL: "This driver can only split into groups of one size, and takes no other options than count",
+    results.INVALID_RESOURCE_CONFIGURATION: (
+        "There are too few multiprocessors, or they are a group of an earlier split: to split a group, make a "
+        "context with it, and split its context.resources.sm"
+    ),
+}
+CONTEXT_HINTS = {
+    results.INVALID_RESOURCE_CONFIGURATION: (
+        "Several SMResources of one context must be different groups, or the rest, of one call of split()"
+    )
+}
 
 
 @public
@@ -127,14 +140,9 @@ class SMResource(Made):
         count, min_size, alignment, flags = fields
         if not alignment:  # drivers before CUDA 13.1 do not report the number, so the manual's is used
             min_size, alignment = _rules(device_id)
-        return cls._make(raw, device_id, count, min_size, alignment, flags)
-
-    @classmethod
-    def _make(cls, raw: Any, device_id: int, count: int, min_size: int, alignment: int, flags: int) -> SMResource:
-        made = cls.__new__(cls)
-        made._raw, made._device_id, made._count = raw, device_id, count
-        made._min_size, made._alignment, made._flags = min_size, alignment, flags
-        return made
+        return cls._with(
+            _raw=raw, _device_id=device_id, _count=count, _min_size=min_size, _alignment=alignment, _flags=flags
+        )
 
     @property
     def handle(self) -> int:
@@ -210,11 +218,7 @@ class SMResource(Made):
         wanted = ffi.new("cch_sm_group[]", groups)
         parts = ffi.NULL if dry else ffi.new("cch_resource[]", len(groups))
         rest = ffi.new("cch_resource *")
-        status = lib.cch_resource_split(parts, rest, raw, wanted, len(groups))
-        hint = ""
-        if status == lib.CCH_ENOSYMBOL:
-            hint = "This driver can only split into groups of one size, and takes no other options than count"
-        check(status, hint=hint or _hint(status))
+        check(lib.cch_resource_split(parts, rest, raw, wanted, len(groups)), hints=_HINTS)
         if not dry:
             return [self._part(parts + i) for i in range(len(groups))], self._rest(rest)
         found = [self._dry(group.count, group.together) for group in wanted]
@@ -224,8 +228,7 @@ class SMResource(Made):
         size = groups[0].size or self._count // len(groups) // self._alignment * self._alignment
         parts, rest = ffi.new("cch_resource[]", len(groups)), ffi.new("cch_resource *")
         made = ffi.new("size_t *", len(groups))
-        status = lib.cch_resource_split_evenly(parts, made, rest, raw, 0, size)
-        check(status, hint=_hint(status))
+        check(lib.cch_resource_split_evenly(parts, made, rest, raw, 0, size), hints=_HINTS)
         if made[0] < len(groups):
             raise ValueError(
                 f"count requests {len(groups)} groups of {size}, but the driver makes only {made[0]} of {self._count} "
@@ -243,8 +246,8 @@ class SMResource(Made):
         return self._dry(0) if lib.cch_resource_kind(raw) == lib.CCH_RESOURCE_NONE else self._part(raw)
 
     def _dry(self, count: int, together: int = 0) -> SMResource:
-        alignment = together or self._alignment
-        return SMResource._make(None, self._device_id, count, self._min_size, alignment, 0)
+        fields = {"_device_id": self._device_id, "_min_size": self._min_size, "_alignment": together or self._alignment}
+        return SMResource._with(_raw=None, _count=count, _flags=0, **fields)
 
     def _usable(self) -> Any:
         if self._raw is None:
@@ -381,12 +384,6 @@ class DeviceResources(Made):
         of = "" if self._context is None else f" context={self._context._raw:#x}"
         return f"<DeviceResources device={self._device_id}{of}>"
 
-    @classmethod
-    def _of(cls, device_id: int, context: Context | None = None) -> DeviceResources:
-        made = cls.__new__(cls)
-        made._device_id, made._context = device_id, context
-        return made
-
     def _get(self, kind: int) -> Any:
         out = ffi.new("cch_resource *")
         if self._context is not None:
@@ -404,9 +401,7 @@ class DeviceResources(Made):
     def workqueue(self) -> WorkqueueResource:
         """WorkqueueResource: Settings of work queues, which can be configured. Needs CUDA 13.1."""
         need_driver(_WITH_GROUPS, "cuDeviceGetDevResource", "That version has a WorkqueueResource")
-        made = WorkqueueResource.__new__(WorkqueueResource)
-        made._raw, made._device_id = self._get(lib.CCH_RESOURCE_WORKQUEUE), self._device_id
-        return made
+        return WorkqueueResource._with(_raw=self._get(lib.CCH_RESOURCE_WORKQUEUE), _device_id=self._device_id)
 
 
 DeviceResourcesType = Sequence[SMResource | WorkqueueResource]
@@ -454,22 +449,6 @@ def gather(resources: object, device_id: int) -> Any:
     if sum(isinstance(resource, WorkqueueResource) for resource in found) > 1:
         raise ValueError("ContextOptions.resources has more than one WorkqueueResource; a context has one")
     return ffi.new("cch_resource[]", [resource._raw[0] for resource in found])
-
-
-def hint_for_context(status: int) -> str:
-    """Return the hint for resources that the driver refuses to combine."""
-    if status != results.INVALID_RESOURCE_CONFIGURATION:
-        return ""
-    return "Several SMResources of one context must be different groups, or the rest, of one call of split()"
-
-
-def _hint(status: int) -> str:
-    if status != results.INVALID_RESOURCE_CONFIGURATION:
-        return ""
-    return (
-        "There are too few multiprocessors, or they are a group of an earlier split: to split a group, make a "
-        "context with it, and split its context.resources.sm"
-    )
 
 
 def _rules(device_id: int) -> tuple[int, int]:
