@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Test and measure on a real GPU, from wheels that were built elsewhere. Needs no network, no compiler and no nox: only
 # Python, pip, and a folder with the wheels to test and with those of their dependencies that the machine lacks.
@@ -17,7 +17,7 @@
 # Tests that inject failures are left out: a driver does not fail on request.
 # RESULTS   folder for a log of each part, JUnit files and the measurements; default build/gpu
 # BUDGET    seconds for all parts; default 540. A part that is still running then is interrupted, and fails.
-set -eu
+set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=${CUDACORE_WHEELS:-$root/build/wheels}
@@ -55,13 +55,8 @@ part() {
         return
     fi
     # An interrupt, so that pytest writes what it has.
-    {
-        status=0
-        timeout --signal=INT --kill-after=20 "$limit" "$@" </dev/null || status=$?
-        echo "$status" >"$scratch/status"
-    } 2>&1 | tee "$results/$name.log"
-    status=$(cat "$scratch/status")
-    [ "$status" = 0 ] || failed="$failed $name($status)"
+    timeout --signal=INT --kill-after=20 "$limit" "$@" </dev/null 2>&1 | tee "$results/$name.log" ||
+        failed="$failed $name(${PIPESTATUS[0]})"
 }
 
 parts=${PARTS:-tests}

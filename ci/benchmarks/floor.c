@@ -146,14 +146,12 @@ static void launch_from_threads(worker *workers, int count) {
     pthread_join(threads[i], NULL);
 }
 
-static void threads(CUdeviceptr pointer) {
+static void threads(CUlibrary library, CUdeviceptr pointer) {
   worker workers[MAX_THREADS];
-  CUlibrary library;
-  CUkernel own[MAX_THREADS];
+  CUkernel kernel;
+  CHECK(cuLibraryGetKernel(&kernel, library, "k1"));
   for (int i = 0; i < MAX_THREADS; i++) {
-    CHECK(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
-    CHECK(cuLibraryGetKernel(&own[i], library, "k1"));
-    workers[i] = (worker){NULL, own[0], pointer, 0};
+    workers[i] = (worker){NULL, kernel, pointer, 0};
     CHECK(cuStreamCreateWithPriority(&workers[i].stream, CU_STREAM_NON_BLOCKING, 0));
   }
   for (int count = 1; count <= MAX_THREADS; count *= 2) {
@@ -161,9 +159,6 @@ static void threads(CUdeviceptr pointer) {
     snprintf(name, sizeof name, "launch, %d threads at once", count);
     ROW_PER(LAUNCHES, name, 1, 5, launch_from_threads(workers, count));
   }
-  for (int i = 0; i < MAX_THREADS; i++)
-    workers[i].kernel = own[i];
-  ROW_PER(LAUNCHES, "launch, 8 threads at once, own kernels", 1, 5, launch_from_threads(workers, 8));
 }
 
 static void streams_and_events(void) {
@@ -218,7 +213,7 @@ static void objects(void) {
 
 /* ---- graphs: their Python code is in graphs.py ---- */
 
-enum { NODES = 1000, BIG = 100, LARGE = 100000 }; /* the same numbers as in rows.py */
+enum { NODES = 1000, LARGE = 100000 }; /* the same numbers as in rows.py */
 
 static CUgraphNode nodes[NODES + 1], ends[NODES];
 
@@ -264,25 +259,6 @@ static CUgraph build_large(CUgraphNodeParams *params) {
   return graph;
 }
 
-static void large(CUgraphNodeParams *params) {
-  static const char copying[] = "copy of 100,000 kernel nodes", updating[] = "graph.update, 100,000 nodes";
-  CUgraph graph, copy;
-  CUgraphExec exec;
-  CUgraphExecUpdateResultInfo info;
-  ROW_PER(LARGE, "add 100,000 kernel nodes, in columns", 1, 5, CHECK(cuGraphDestroy(build_large(params))));
-  if (!wanted(copying) && !wanted(updating))
-    return;
-  graph = build_large(params);
-  ROW_PER(LARGE, copying, 1, 5, {
-    CHECK(cuGraphClone(&copy, graph));
-    CHECK(cuGraphDestroy(copy));
-  });
-  if (wanted(updating)) {
-    CHECK(cuGraphInstantiate(&exec, graph, 0));
-    ROW_PER(LARGE, updating, 1, 5, CHECK(cuGraphExecUpdate(exec, graph, &info)));
-  }
-}
-
 static CUgraph capture(CUkernel kernel, void **arguments, int count) {
   CUgraph graph;
   CUlaunchConfig config = one_block(stream);
@@ -294,23 +270,9 @@ static CUgraph capture(CUkernel kernel, void **arguments, int count) {
 }
 
 static void adding(CUgraphNodeParams *kernel, CUdeviceptr pointer) {
-  CUgraphNodeParams memset_params = {.type = CU_GRAPH_NODE_TYPE_MEMSET},
-                    memcpy_params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY}, empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY},
-                    host = {.type = CU_GRAPH_NODE_TYPE_HOST}, record = {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD};
-  memset_params.memset.dst = pointer;
-  memset_params.memset.elementSize = 1;
-  memset_params.memset.width = 16;
-  memset_params.memset.height = 1;
-  memset_params.memset.ctx = context;
-  CUDA_MEMCPY3D *copy = &memcpy_params.memcpy.copyParams;
-  memcpy_params.memcpy.copyCtx = context;
-  copy->srcMemoryType = copy->dstMemoryType = CU_MEMORYTYPE_DEVICE;
-  copy->srcDevice = pointer;
-  copy->dstDevice = pointer + 2048;
-  copy->WidthInBytes = 16;
-  copy->Height = copy->Depth = 1;
-  host.host.fn = nothing;
-  CHECK(cuEventCreate(&record.eventRecord.event, CU_EVENT_DISABLE_TIMING));
+  CUgraphNodeParams memset_params = {.type = CU_GRAPH_NODE_TYPE_MEMSET}, empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+  memset_params.memset =
+      (CUDA_MEMSET_NODE_PARAMS_v2){.dst = pointer, .elementSize = 1, .width = 16, .height = 1, .ctx = context};
 
   const struct {
     const char *row;
@@ -319,10 +281,7 @@ static void adding(CUgraphNodeParams *kernel, CUdeviceptr pointer) {
   } table[] = {
       {"add kernel node, pointer", kernel, 1, 1},
       {"add memset node", &memset_params, 0, 1},
-      {"add memcpy node, Buffers", &memcpy_params, 1, 1},
       {"add empty node", &empty, 1, 0},
-      {"add callback node", &host, 0, 1},
-      {"add event record node", &record, 1, 1},
   };
   for (size_t t = 0; t < sizeof table / sizeof table[0]; t++)
     ROW_PER(NODES, table[t].row, 3, 5,
@@ -343,29 +302,14 @@ static void listing(CUgraphNodeParams *kernel) {
     count = NODES;
     CHECK(cuGraphGetEdges(graph, nodes, ends, NULL, &count));
   });
-  CUgraphNode join;
-  CUgraphNodeParams empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
-  graph = build(kernel, 0, 0);
-  CHECK(cuGraphAddNode(&join, graph, nodes, NULL, BIG, &empty));
-  ROW_PER(BIG, "list(node.pred)", 100, 5, {
-    count = BIG;
-    CHECK(cuGraphNodeGetDependencies(join, ends, NULL, &count));
-  });
 }
 
-static void running(CUkernel kernel, void **arguments, CUgraphNodeParams *params) {
-  CUgraph graph, other;
+static void running(CUkernel kernel, void **arguments) {
+  CUgraph graph;
   CUgraphExec exec;
-  CUgraphExecUpdateResultInfo info;
   ROW_PER(NODES, "capture 1000 launches", 3, 5, CHECK(cuGraphDestroy(capture(kernel, arguments, NODES))));
   graph = capture(kernel, arguments, NODES);
-  other = capture(kernel, arguments, NODES);
-  ROW_PER(NODES, "complete 1000 captured launches", 3, 5, {
-    CHECK(cuGraphInstantiate(&exec, graph, 0));
-    CHECK(cuGraphExecDestroy(exec));
-  });
   CHECK(cuGraphInstantiate(&exec, graph, 0));
-  ROW_PER(NODES, "graph.update, 1000 nodes", 5, 5, CHECK(cuGraphExecUpdate(exec, other, &info)));
   CHECK(cuGraphUpload(exec, stream));
   ROW("graph.launch, 1000 nodes", 20, 5, CHECK(cuGraphLaunch(exec, stream)));
 
@@ -373,14 +317,6 @@ static void running(CUkernel kernel, void **arguments, CUgraphNodeParams *params
   CHECK(cuGraphInstantiate(&exec, graph, 0));
   CHECK(cuGraphUpload(exec, stream));
   ROW("graph.launch, 1 node", 200, 15, CHECK(cuGraphLaunch(exec, stream)));
-
-  graph = build(params, 1, 0);
-  ROW_PER(NODES, "definition.instantiate", 3, 5, {
-    CHECK(cuGraphInstantiate(&exec, graph, 0));
-    CHECK(cuGraphExecDestroy(exec));
-  });
-  CHECK(cuGraphInstantiate(&exec, graph, 0));
-  ROW("graph[node].update", 500, 7, CHECK(cuGraphExecNodeSetParams(exec, nodes[0], params)));
 }
 
 static void graphs(CUlibrary library, CUdeviceptr pointer) {
@@ -394,8 +330,8 @@ static void graphs(CUlibrary library, CUdeviceptr pointer) {
   params.kernel.kernelParams = arguments;
   adding(&params, pointer);
   listing(&params);
-  running(kernel, arguments, &params);
-  large(&params);
+  running(kernel, arguments);
+  ROW_PER(LARGE, "add 100,000 kernel nodes, in columns", 1, 5, CHECK(cuGraphDestroy(build_large(&params))));
 }
 
 static void first_result(void) {
@@ -449,7 +385,7 @@ int main(int argc, char **argv) {
   streams_and_events();
   memory(buffer);
   objects();
-  threads(buffer);
+  threads(library, buffer);
   graphs(library, buffer);
   return 0;
 }

@@ -29,9 +29,9 @@ def functions(core: types.ModuleType, names: dict[str, Any]) -> dict[str, Any]:
             node = node.launch(config, kernel, argument)
         return built
 
-    def add_many(count: int = NODES) -> Any:
+    def add_many() -> Any:
         items: list[tuple[Any, ...]] = [("launch", None, config, kernel, buffer)]
-        items += [("launch", index, config, kernel, buffer) for index in range(count - 1)]
+        items += [("launch", index, config, kernel, buffer) for index in range(NODES - 1)]
         built = definition()
         built.add_many(items)
         return built
@@ -44,16 +44,6 @@ def functions(core: types.ModuleType, names: dict[str, Any]) -> dict[str, Any]:
     def add_columns() -> Any:
         arguments, edges = columns()
         return definition().launch_many(config, kernel, arguments, edges=edges)
-
-    large_nodes = functools.cache(add_columns)
-    large = functools.cache(lambda: large_nodes()[0].graph)
-    executable_large = functools.cache(lambda: large().instantiate())
-
-    def update_large() -> None:
-        executable_large().update(large())
-
-    def update_columns() -> None:
-        executable_large().update_many(large_nodes(), columns()[0])
 
     def add_memsets() -> Any:
         built = definition()

@@ -120,8 +120,6 @@ allocating = partial(Row, number=2_000, drain=True)
 # Rows of operations on all nodes of a graph.
 on_nodes = partial(Row, number=3, repeat=5, uses="graphs", per=NODES)
 adding = partial(on_nodes, ratio=0.45)
-# Rows of a graph of very many nodes, built from columns of arguments, as only cudacore can.
-large = partial(Row, number=1, repeat=5, ours=True, to=FLOOR, uses="graphs", per=LARGE)
 
 
 def launch(name: str, kernel: str, args: str, ratio: float | None = None, **settings: Any) -> Row:
@@ -251,11 +249,9 @@ ROWS = (
         to=FLOOR,
         floor="add kernel node, pointer",
     ),
-    large("add 100,000 kernel nodes, in columns", "add_columns()", ratio=1.15),
-    large("add 100,000 kernel nodes, in a batch", "add_many(LARGE)", floor="add 100,000 kernel nodes, in columns"),
-    large("copy of 100,000 kernel nodes", "large().copy().close()", ratio=1.2),
-    large("graph.update, 100,000 nodes", "update_large()", ratio=1.2),
-    large("graph.update_many, 100,000 nodes", "update_columns()", floor="graph[node].update"),
+    on_nodes(
+        "add 100,000 kernel nodes, in columns", "add_columns()", ours=True, ratio=1.15, to=FLOOR, number=1, per=LARGE
+    ),
     adding("add memset node", "add_memsets()"),
     adding("add memcpy node, Buffers", "add_memcpys()"),
     adding("add empty node", "add_empties()"),

@@ -29,7 +29,7 @@ from typing import Any
 
 import graphs
 import sharing
-from rows import KERNELS, LARGE, LAUNCHES, MAX_THREADS, OURS, ROWS, TARGET, TINY, Row
+from rows import KERNELS, LAUNCHES, MAX_THREADS, OURS, ROWS, TARGET, TINY, Row
 
 HANGS = 60.0  # seconds after which threads that launch count as deadlocked
 CODE = os.environ.get("NULL_DRIVER_CODE")
@@ -41,7 +41,6 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
         "Device": core.Device,
         "ObjectCode": core.ObjectCode,
         "Program": core.Program,
-        "LARGE": LARGE,
         "TINY": TINY,
         "serial": itertools.count(),
         "launch": core.launch,
@@ -56,60 +55,39 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
 
     import numpy as np
 
-    views = importlib.import_module(f"{core.__name__}.utils").StridedMemoryView
+    utils = importlib.import_module(f"{core.__name__}.utils")
+    from_any_interface, from_buffer = utils.StridedMemoryView.from_any_interface, utils.StridedMemoryView.from_buffer
+    copy_batch = utils.copy_batch
     options = core.ProgramOptions(arch=f"sm_{device.arch}", std="c++17")
     if CODE:
         module = core.ObjectCode.from_ptx(Path(CODE).read_bytes())
     else:
         module = core.Program(KERNELS, "c++", options).compile(TARGET)
+    code = bytes(module.code)
+    kernels = {f"k{count}": module.get_kernel(f"k{count}") for count in (0, 1, 2, 5, 8, 17, 257)}
     stream, *_ = streams = [device.create_stream() for _ in range(1 + MAX_THREADS)]
-    buffer = device.allocate(4096, stream=stream)
-    pointer = int(buffer.handle)
-    timing = core.EventOptions(timing_enabled=True)
     config = core.LaunchConfig(grid=1, block=1)
-    names |= {f"k{count}": module.get_kernel(f"k{count}") for count in (0, 1, 2, 5, 8, 17, 257)}
-    names |= {
-        "buffer": buffer,
-        "buffers17": (buffer,) * 17,
-        "code": bytes(module.code),
-        "config": config,
-        "device": device,
-        "early": stream.record(options=timing),
-        "event": stream.record(),
-        "array": np.zeros(16),
-        "f32": np.float32(1),
-        "from_any_interface": views.from_any_interface,
-        "from_buffer": views.from_buffer,
-        "i32": np.int32(2),
-        "late": stream.record(options=timing),
-        "launch_from_threads": launcher_from_threads(core, streams[1:], config, module, pointer),
-        "np_f32": np.dtype(np.float32),
-        "one": (1,),
-        "options": options,
-        "other": device.allocate(4096, stream=stream),
-        "copy_batch": importlib.import_module(f"{core.__name__}.utils").copy_batch,
-        "sources": [device.allocate(4096, stream=stream) for _ in range(100)],
-        "targets": [device.allocate(4096, stream=stream) for _ in range(100)],
-        "packed257": struct.pack("=257Q", *[pointer] * 257),
-        "pointer": pointer,
-        "pointers2": (pointer,) * 2,
-        "pointers8": (pointer,) * 8,
-        "pointers17": (pointer,) * 17,
-        "pointers257": (pointer,) * 257,
-        "stream": stream,
-        "streams": streams,
-        "u64": np.uint64(7),
-        "view": views.from_any_interface(np.zeros((2, 3)), -1),
-        "matrix_view": views.from_buffer(buffer, (16, 16), dtype=np.dtype("f4")),
-    }
+    buffer, other = (device.allocate(4096, stream=stream) for _ in range(2))
+    sources, targets = ([device.allocate(4096, stream=stream) for _ in range(100)] for _ in range(2))
+    pointer = int(buffer.handle)
+    one, pointers2, pointers8, pointers17 = (1,), (pointer,) * 2, (pointer,) * 8, (pointer,) * 17
+    pointers257, buffers17, packed257 = (pointer,) * 257, (buffer,) * 17, struct.pack("=257Q", *[pointer] * 257)
+    f32, i32, u64, np_f32 = np.float32(1), np.int32(2), np.uint64(7), np.dtype(np.float32)
+    timing = core.EventOptions(timing_enabled=True)
+    early, event, late = stream.record(options=timing), stream.record(), stream.record(options=timing)
+    launch_from_threads = launcher_from_threads(core, streams[1:], config, module, pointer)
+    array = np.zeros(16)
+    view, matrix_view = from_any_interface(np.zeros((2, 3)), -1), from_buffer(buffer, (16, 16), dtype=np.dtype("f4"))
     texture = importlib.import_module(f"{core.__name__}.texture")
-    names["array_options"] = texture.OpaqueArrayOptions((64, 64), "float32", num_channels=1)
-    names["texels"] = texture.ResourceDescriptor.from_opaque_array(device.create_opaque_array(names["array_options"]))
+    array_options = texture.OpaqueArrayOptions((64, 64), "float32", num_channels=1)
     stored = texture.OpaqueArrayOptions((64, 64), "float32", num_channels=1, is_surface_load_store=True)
-    names["stores"] = texture.ResourceDescriptor.from_opaque_array(device.create_opaque_array(stored))
-    names["texture_options"] = texture.TextureObjectOptions(filter_mode="linear", read_mode="element_type")
+    texels, stores = (
+        texture.ResourceDescriptor.from_opaque_array(device.create_opaque_array(each))
+        for each in (array_options, stored)
+    )
+    texture_options = texture.TextureObjectOptions(filter_mode="linear", read_mode="element_type")
     stream.sync()
-    return names
+    return names | kernels | locals()
 
 
 def launcher_from_threads(
