@@ -24,6 +24,7 @@ from cudacore_compile._compilers.interrupt import run_interruptibly
 from cudacore_compile._compilers.option_values import current_arch
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.request import BACKENDS, Request, files_written
+from cudacore_compile._compilers.sources import check_logs
 from cudacore_compile._job import Cancellation, CompileJob
 from cudacore_compile._program import Program
 from cudacore_compile.typing import SourceCodeType
@@ -93,8 +94,7 @@ def compile_many(
     """
     if cache is not None:
         check_cache(cache)
-    if logs is not None and not callable(getattr(logs, "write", None)):
-        raise TypeError(f"logs must have a write method, which {type(logs).__name__} lacks")
+    check_logs(logs)
     if callable(getattr(executor, "get_executor", None)):  # the submit() of a Dask client has another signature
         raise TypeError(
             f"executor must be a concurrent.futures.Executor, and this is a {type(executor).__name__} of Dask's: "

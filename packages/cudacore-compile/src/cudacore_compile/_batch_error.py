@@ -54,8 +54,6 @@ class BatchError(_Base):
         The code of all jobs, None for those that failed.
     """
 
-    __module__ = "cudacore_compile"  # the name shown in tracebacks
-
     errors: Mapping[int, Exception]
     results: Sequence[ObjectCode | None]
 

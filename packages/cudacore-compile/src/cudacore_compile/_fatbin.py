@@ -10,18 +10,17 @@ from typing import Any
 
 from cudacore_compile._compilers.libraries import Library, Loader, open_library
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
-from cudacore_handles._sdk import type_text
+from cudacore_handles._sdk import public, type_text
 
 _TARGET = re.compile(rb"^\s*\.target\s+(?:sm|compute)_(\w+)", re.MULTILINE)
 
 
+@public
 class NVFatbinError(CUDAError):
     """nvFatbin failed; see :class:`~cudacore_handles.CUDAError`.
 
     ``"NVFATBIN_NOT_FOUND"`` (-1) is not a result code of nvFatbin. It means that the library cannot be loaded.
     """
-
-    __module__ = "cudacore_compile"  # the name shown in tracebacks
 
 
 LIBRARY = Library("nvFatbin", "nvfatbin", NVFatbinError, "link")

@@ -15,7 +15,7 @@ from cudacore_compile._compilers.libraries import load
 from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.options import ProgramOptions, bundled_headers
 from cudacore_compile._compilers.request import BACKENDS, Request, Result
-from cudacore_compile._compilers.sources import check_headers, check_names, check_no_path, check_source
+from cudacore_compile._compilers.sources import check_headers, check_logs, check_names, check_no_path, check_source
 from cudacore_compile._compilers.targets import check_code_type, check_target
 from cudacore_compile._compilers.wheel_headers import wheel_headers
 from cudacore_compile.typing import (
@@ -175,8 +175,7 @@ class Program(Closing):
             If an argument is invalid, options contradict the target, or the program is closed.
         """
         request = self._request(target_type, name_expressions)
-        if logs is not None and not callable(getattr(logs, "write", None)):
-            raise TypeError(f"logs must have a write method, which {type(logs).__name__} lacks")
+        check_logs(logs)
         if cache is not None:
             from cudacore_compile._cache.compile import check_cache, compile_cached
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cudacore_handles._sdk import public
 
+
+@public
 class UncacheableError(ValueError):
     """The inputs of a compilation or link cannot be determined, so it cannot be cached. The message has the reason."""
-
-    __module__ = "cudacore_compile"  # the name shown in tracebacks
 
     def __init__(self, reason: str, files: Iterable[str] = ()) -> None:
         super().__init__(reason)

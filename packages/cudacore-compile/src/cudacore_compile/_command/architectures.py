@@ -50,8 +50,8 @@ def resolve(
     try:
         current = current_arch()
     except CUDAError as error:
-        hint = "There is no device to compile for: name an architecture, such as --arch sm_90 or --arch all-major"
-        raise CUDAError(error.operation, error.code, error.code_name, error.meaning, hint=hint) from None
+        error.hint = "There is no device to compile for: name an architecture, such as --arch sm_90 or --arch all-major"
+        raise
     return {f"sm_{current}": current}
 
 

@@ -30,13 +30,9 @@ def run_cache(words: Sequence[str]) -> int:
         raise UsageError("--cache-dir: path must not be empty")
     try:
         directory = Path(arguments.cache_dir) if arguments.cache_dir is not None else default_directory()
-    except FileNotFoundError as error:
-        say_error(str(error), "", as_json=arguments.format == "json")
-        return FAILURE
-    if arguments.action == "path":
-        say(f"{directory}\n")
-        return SUCCESS
-    try:
+        if arguments.action == "path":
+            say(f"{directory}\n")
+            return SUCCESS
         # there is nothing to remove, so the directory is not created
         if not directory.exists() and arguments.action == "clear":
             entries = size = 0

@@ -19,7 +19,7 @@ from cudacore_compile._command.errors import FAILURE, INTERRUPTED, USAGE, UsageE
 from cudacore_compile._command.explain import note_records, run_explain
 from cudacore_compile._command.files import say
 from cudacore_compile._command.listing import list_kernels
-from cudacore_compile._command.plan import Plan
+from cudacore_compile._command.plan import Plan, make_plan
 from cudacore_compile._command.report import Report, say_error
 from cudacore_handles import CUDAError
 
@@ -70,9 +70,7 @@ def _run(words: Sequence[str]) -> int:
     arguments = parse(parser, words)
     report = Report(arguments)
     try:
-        plan = Plan(arguments)
-    except (ValueError, TypeError) as error:
-        raise UsageError(str(error)) from None
+        plan = make_plan(arguments)
     except (OSError, CUDAError) as error:
         report.add_error(str(error))
         return report.finish()

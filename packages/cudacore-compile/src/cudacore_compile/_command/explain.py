@@ -17,7 +17,7 @@ from cudacore_compile._cache.link import LinkFacts, link_key
 from cudacore_compile._command.arguments import make_parser, parse
 from cudacore_compile._command.errors import SUCCESS, UsageError
 from cudacore_compile._command.files import say
-from cudacore_compile._command.plan import Plan
+from cudacore_compile._command.plan import Plan, make_plan
 from cudacore_compile._command.report import Report
 from cudacore_compile._compilers.libraries import load
 from cudacore_compile._compilers.request import BACKENDS, Request
@@ -44,11 +44,7 @@ def run_explain(words: Sequence[str]) -> int:
     if arguments.no_cache:
         raise UsageError("--no-cache: without a cache, there is nothing to explain")
     try:
-        try:
-            plan = Plan(arguments)
-        except (ValueError, TypeError) as error:
-            raise UsageError(str(error)) from None
-        answers = _explain_all(plan)
+        answers = _explain_all(make_plan(arguments))
     except (OSError, CUDAError, ValueError) as error:
         report = Report(arguments)
         report.add_error(str(error))

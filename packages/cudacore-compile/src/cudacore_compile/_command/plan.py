@@ -412,6 +412,14 @@ class Plan:
             return error.files, False
 
 
+def make_plan(arguments: argparse.Namespace) -> Plan:
+    """Make a plan; for options with invalid values, raise a UsageError, too."""
+    try:
+        return Plan(arguments)
+    except (ValueError, TypeError) as error:
+        raise UsageError(str(error)) from None
+
+
 class _Log:
     """The file-like object that compilers write to."""
 

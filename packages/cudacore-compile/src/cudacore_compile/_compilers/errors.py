@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import CUDAError
+from cudacore_handles._sdk import public
 
 
+@public
 class CompilerError(CUDAError):
     """A compiler or linker failed. Base class of :class:`NVRTCError`, :class:`NVVMError` and :class:`NVJitLinkError`.
 
@@ -26,8 +28,6 @@ class CompilerError(CUDAError):
     command : str
         As given.
     """
-
-    __module__ = "cudacore_compile"  # the name shown in tracebacks
 
     def __init__(
         self,
@@ -48,24 +48,23 @@ class CompilerError(CUDAError):
         return f"{text.rstrip()}\nThe command was: {self.command}" if self.command else text
 
 
+@public
 class NVRTCError(CompilerError):
     """NVRTC, the CUDA C++ compiler, failed with an ``nvrtcResult`` such as ``"NVRTC_ERROR_COMPILATION"``.
 
     Parameters and attributes are those of :class:`CompilerError`.
     """
 
-    __module__ = "cudacore_compile"  # the name shown in tracebacks
 
-
+@public
 class NVVMError(CompilerError):
     """libNVVM, the NVVM IR compiler, failed with an ``nvvmResult`` such as ``"NVVM_ERROR_INVALID_IR"``.
 
     Parameters and attributes are those of :class:`CompilerError`.
     """
 
-    __module__ = "cudacore_compile"  # the name shown in tracebacks
 
-
+@public
 class NVJitLinkError(CompilerError):
     """nvJitLink, the linker, failed with an ``nvJitLinkResult`` such as ``"NVJITLINK_ERROR_PTX_COMPILE"``.
 
@@ -75,8 +74,6 @@ class NVJitLinkError(CompilerError):
 
     Parameters and attributes are those of :class:`CompilerError`.
     """
-
-    __module__ = "cudacore_compile"  # the name shown in tracebacks
 
 
 E = TypeVar("E", bound=CompilerError)

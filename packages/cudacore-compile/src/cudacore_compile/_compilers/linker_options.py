@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from cudacore_compile._compilers import option_values as values
 from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.option_values import flag_field as _flag
+from cudacore_compile._compilers.targets import check_backend
 from cudacore_compile.typing import CompilerBackendName, CompilerBackendType
 from cudacore_handles._sdk import public
 
@@ -119,9 +120,7 @@ class LinkerOptions(values.FlagOptions):
         CUDAError
             If `arch` is not set and there is no device.
         """
-        if not isinstance(backend, str):
-            raise TypeError(f"backend must be a str or CompilerBackendType, not {type(backend).__name__}")
-        if backend.lower() != CompilerBackendType.NVJITLINK.lower():
+        if check_backend(backend) is not CompilerBackendType.NVJITLINK:
             raise ValueError(f"only nvJitLink has flags to be returned as bytes, not {str(backend)!r}")
         return [encode(flag) for flag in (f"-arch={self._arch()}", *self._flags())]
 

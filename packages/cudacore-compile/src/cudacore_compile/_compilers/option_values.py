@@ -51,8 +51,8 @@ def current_arch() -> str:
     try:
         return Device().arch
     except CUDAError as error:
-        hint = 'There is no device to compile for: name an architecture, as in ProgramOptions(arch="sm_90")'
-        raise CUDAError(error.operation, error.code, error.code_name, error.meaning, hint=hint) from error
+        error.hint = 'There is no device to compile for: name an architecture, as in ProgramOptions(arch="sm_90")'
+        raise
 
 
 Arguments = Callable[[str, Any], Sequence[str]]

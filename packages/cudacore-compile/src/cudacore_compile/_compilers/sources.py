@@ -62,6 +62,12 @@ def check_headers(headers: Mapping[str, str | bytes] | None) -> dict[bytes, byte
     return files
 
 
+def check_logs(logs: object) -> None:
+    """Raise an error if an object for logs cannot be written to."""
+    if logs is not None and not callable(getattr(logs, "write", None)):
+        raise TypeError(f"logs must have a write method, which {type(logs).__name__} lacks")
+
+
 def check_names(expressions: object) -> list[str]:
     """Return name expressions as str, without duplicates."""
     if expressions is None:

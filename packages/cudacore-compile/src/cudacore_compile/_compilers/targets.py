@@ -61,12 +61,7 @@ def check_target(code_type: SourceCodeType, target_type: ObjectCodeFormatType | 
 
 def check_backend(backend: CompilerBackendType | CompilerBackendName) -> CompilerBackendType:
     """Return the compiler for a name that a user gave."""
-    if isinstance(backend, CompilerBackendType):
-        return backend
-    if not isinstance(backend, str):
-        raise TypeError(f"backend must be a str or CompilerBackendType, not {type(backend).__name__}")
-    known = {str(member).lower(): member for member in CompilerBackendType}
-    found = known.get(backend.lower())
+    found = _member(CompilerBackendType, "backend", backend)
     if found is None:
         raise ValueError(f"unknown backend {str(backend)!r}: there are {', '.join(CompilerBackendType)}")
     return found
@@ -77,10 +72,7 @@ def _member(kind: type[_E], argument: str, value: _E | str) -> _E | None:
         return value
     if not isinstance(value, str):
         raise TypeError(f"{argument} must be a str or {kind.__name__}, not {type(value).__name__}")
-    try:
-        return kind(value.lower())
-    except ValueError:
-        return None
+    return {str(member.value).lower(): member for member in kind}.get(value.lower())
 
 
 def _quote(name: str) -> str:
