@@ -39,19 +39,9 @@ def test_all_are_here() -> None:
         assert len(examples(readme)) == text.count("```") / 2, f"{readme}: code that is not Python"
 
 
-def test_example_compiles() -> None:
-    """The README's example would not be Python, or its kernel would not be CUDA C++."""
-    (code,) = examples(README)
-    compile(code, README.name, "exec")
-    (source,) = re.findall(r'source = """(.*?)"""', code, re.DOTALL)
-    module = core.Program(source, "c++", core.ProgramOptions(std="c++17", arch="sm_90")).compile(
-        "cubin", name_expressions=("axpy<float>",)
-    )
-    assert module.symbol_mapping.keys() == {"axpy<float>"}
-
-
 def test_example_runs(device: core.Device, target: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A newcomer's first program, pasted from the README, would fail."""
+    assert len(examples(README)) == 1
     run(README, {}, lambda code: code.replace('"cubin"', repr(target)))
     assert capsys.readouterr().out == "[3. 3. 3. 3.]\n"
 
