@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
+import sys
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -29,7 +30,8 @@ def names_of(core: Any, names: dict[str, Any]) -> dict[str, Any]:
     """Start the second process, and return the names that rows need to import its memory."""
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
-    process = spawn.Process(target=export, args=(core.__name__, theirs), daemon=True)
+    # The worker's argument, because cuda.core calls itself by the name of a module that has no more than its version.
+    process = spawn.Process(target=export, args=(sys.argv[1], theirs), daemon=True)
     process.start()
     theirs.close()
     handle, descriptor = ours.recv()
