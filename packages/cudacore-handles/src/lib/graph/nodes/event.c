@@ -2,33 +2,21 @@
 /* Nodes that record an event, or wait for one. */
 #include "graph/nodes/nodes.h"
 
-static int fill_event(cch_event **out, cch__node_params *filled, const cch__node_source *from) {
+static int fill_event(cch__node_params *out, const cch__node_source *from) {
   cch_event_node node;
   CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, event));
   CCH__RETURN_FAILURE(CCH__USABLE(node.event, "the event", from->operation));
-  *out = node.event;
-  return cch__bundle_wrap(&filled->kept, node.event, from->bundle, 0, from->operation);
+  _Static_assert(offsetof(CUgraphNodeParams, eventWait.event) == offsetof(CUgraphNodeParams, eventRecord.event),
+                 "the parameters of both types are one event");
+  out->native.eventRecord.event = node.event->raw;
+  return cch__bundle_wrap(&out->kept, node.event, from->bundle, 0, from->operation);
 }
 
-static int fill_record(cch__node_params *out, const cch__node_source *from) {
-  cch_event *event;
-  int status = fill_event(&event, out, from);
-  if (status == 0)
-    out->native.eventRecord.event = event->raw;
-  return status;
-}
-
-static int fill_wait(cch__node_params *out, const cch__node_source *from) {
-  cch_event *event;
-  int status = fill_event(&event, out, from);
-  if (status == 0)
-    out->native.eventWait.event = event->raw;
-  return status;
-}
-
-/* `status` is the result of the call that read the event. */
-static int get_event(void *params, int status, CUevent raw, const cch_bundle *bundle, const char *operation) {
+static int get_event(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
   cch_event_node known = {0};
+  CUevent raw = NULL;
+  int status = node->type == CCH_NODE_EVENT_RECORD ? CCH__CALL(cuGraphEventRecordNodeGetEvent, (node->raw, &raw))
+                                                   : CCH__CALL(cuGraphEventWaitNodeGetEvent, (node->raw, &raw));
   if (status != 0)
     return status;
   cch__box *first = bundle != NULL && bundle->wraps && bundle->count > 0 ? bundle->owners[0].object : NULL;
@@ -44,18 +32,6 @@ static int get_event(void *params, int status, CUevent raw, const cch_bundle *bu
   return status;
 }
 
-static int get_record(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
-  CUevent raw = NULL;
-  int status = CCH__CALL(cuGraphEventRecordNodeGetEvent, (node->raw, &raw));
-  return get_event(params, status, raw, bundle, operation);
-}
-
-static int get_wait(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
-  CUevent raw = NULL;
-  int status = CCH__CALL(cuGraphEventWaitNodeGetEvent, (node->raw, &raw));
-  return get_event(params, status, raw, bundle, operation);
-}
-
 /* ---- drivers before 12.2 ---- */
 
 static int older_record(const cch__older_call *to, CUgraphNodeParams *params) {
@@ -68,6 +44,6 @@ static int older_wait(const cch__older_call *to, CUgraphNodeParams *params) {
                          params->eventWait.event);
 }
 
-const cch__node_type cch__node_type_event_record = {.fill = fill_record, .get = get_record, .older = older_record};
+const cch__node_type cch__node_type_event_record = {.fill = fill_event, .get = get_event, .older = older_record};
 
-const cch__node_type cch__node_type_event_wait = {.fill = fill_wait, .get = get_wait, .older = older_wait};
+const cch__node_type cch__node_type_event_wait = {.fill = fill_event, .get = get_event, .older = older_wait};
