@@ -219,6 +219,7 @@ def test_buffers_that_overlap(device: ch.Device, stream: ch.Stream, pinned: Pinn
             with pytest.raises(ValueError, match="overlap"):
                 whole[8:40].copy_from(whole[32:64], stream=stream, options=options)
             whole[:32].copy_to(whole[32:], stream=stream, options=options)
+            whole[32:].copy_to(whole[:32], stream=stream, options=options)
             whole.copy_to(whole, stream=stream, options=options)
             whole.copy_part_from(whole, width=2, height=3, dst_pitch=4, src_pitch=4, stream=stream)
 

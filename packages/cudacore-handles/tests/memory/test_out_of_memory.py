@@ -415,3 +415,7 @@ def test_nothing_is_collected_during_a_capture(
     code, graph = driver.cuStreamEndCapture(captured.handle)
     if graph:
         driver.cuGraphDestroy(graph)
+    pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
+    with device.create_graph_builder():
+        fails(lambda: device.allocate(TOO_MUCH, stream=stream))
+    assert not collections

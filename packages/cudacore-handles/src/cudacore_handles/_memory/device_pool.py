@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from cudacore_handles._base.errors import check, check_open
-from cudacore_handles._base.handle import hold, out_box
+from cudacore_handles._base.errors import check_open
+from cudacore_handles._base.handle import hold
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_options
 from cudacore_handles._base.suggest import options_apart
@@ -61,9 +61,7 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
     ) -> None:
         self._device_id = Device(device_id).device_id
         if options is None:
-            out = out_box("cch_pool")
-            check(lib.cch_pool_current(out, self._device_id))
-            self._take(out, owned=False)
+            self._open(lib.cch_pool_current, self._device_id)
         else:
             from cudacore_handles._memory.device_pool_options import DeviceMemoryResourceOptions
 

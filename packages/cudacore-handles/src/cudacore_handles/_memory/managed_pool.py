@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import need_driver
-from cudacore_handles._base.errors import check
-from cudacore_handles._base.handle import out_box
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_options
 from cudacore_handles._base.suggest import options_apart
@@ -78,9 +76,7 @@ class ManagedMemoryResource(PooledMemoryResource):
             self._preferred, place = _preferred_location(given)
         need_driver(13000, "cuMemPoolCreate", "That version has pools of managed memory")
         if given is None:
-            out = out_box("cch_pool")
-            check(lib.cch_pool_of(out, *place, lib.CCH_ALLOCATION_MANAGED))
-            self._take(out, owned=False)
+            self._open(lib.cch_pool_of, *place, lib.CCH_ALLOCATION_MANAGED)
         else:
             self._create(place, lib.CCH_ALLOCATION_MANAGED)
         warn_of_no_concurrent_access(stacklevel=3)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import driver_version, need_driver
 from cudacore_handles._base.errors import check
-from cudacore_handles._base.handle import hold, out_box
+from cudacore_handles._base.handle import hold
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_options, check_flags
 from cudacore_handles._base.suggest import options_apart
@@ -83,9 +83,7 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
     def __init__(self, options: PinnedMemoryResourceOptions | PinnedMemoryResourceOptionsDict | None = None) -> None:
         given = None if options is None else as_options(PinnedMemoryResourceOptions, options)
         if given is None and driver_version() >= 13000:
-            out = out_box("cch_pool")
-            check(lib.cch_pool_of(out, lib.CCH_LOCATION_HOST, 0, lib.CCH_ALLOCATION_PINNED))
-            self._take(out, owned=False)
+            self._open(lib.cch_pool_of, lib.CCH_LOCATION_HOST, 0, lib.CCH_ALLOCATION_PINNED)
         else:
             given = given or PinnedMemoryResourceOptions()
             location, shared = (lib.CCH_LOCATION_HOST, 0), bool(given.ipc_enabled)

@@ -27,6 +27,7 @@ from cudacore_handles._memory.resource import AccessibleMemoryResource, MemoryRe
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from uuid import UUID
 
     from cuda.bindings import driver
@@ -173,8 +174,10 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
         """Release the pool. It is destroyed after its last buffer (cuMemPoolDestroy). Closing twice does nothing."""
         self._pool.close()
 
-    def _take(self, out: Any, *, owned: bool) -> None:
-        """Take over a pool. If its release threshold is 0, set it so that the pool keeps all freed memory."""
+    def _open(self, function: Callable[..., int], *arguments: object, owned: bool = False, hint: str = "") -> None:
+        """Open a pool by a function of the library. If its release threshold is 0, let it keep all freed memory."""
+        out = out_box("cch_pool")
+        check(function(out, *arguments), hint=hint)
         self._pool = adopt(Pool, out)
         self._is_handle_owned = owned
         box, threshold = hold(self._pool), ffi.new("uint64_t *")
@@ -183,16 +186,14 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
             check(lib.cch_pool_set_attribute(box, _RELEASE_THRESHOLD, 2**64 - 1))
 
     def _create(self, location: tuple[int, int], kind: int, max_size: int = 0, *, shared: bool = False) -> None:
-        """Create a pool, and take it over."""
-        out = out_box("cch_pool")
+        """Create a pool."""
         config = ffi.new("cch_pool_config *")
         config.size = ffi.sizeof("cch_pool_config")
         config.location_type, config.location_id = location
         config.alloc_type = kind
         config.max_size = self._max_size = max_size
         config.handle_types = POSIX_FILE_DESCRIPTOR if shared else 0
-        check(lib.cch_pool_create(out, config), hint=f"The requested pool is of {self._where}")
-        self._take(out, owned=True)
+        self._open(lib.cch_pool_create, config, owned=True, hint=f"The requested pool is of {self._where}")
 
     @property
     def _where(self) -> str:
