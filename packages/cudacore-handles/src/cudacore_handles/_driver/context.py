@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
-from cudacore_handles._base.errors import check, check_open, result_of
+from cudacore_handles._base.errors import check, result_of
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.options import as_options
@@ -98,7 +98,6 @@ class Context(_native.Handle, Closing, Made):
     @property
     def resources(self) -> DeviceResources:
         """DeviceResources: Resources for work in the context; a green context has a part of the device's resources."""
-        check_open(self)
         own = share(Context, hold(self))
         from cudacore_handles._driver.device_resources import DeviceResources
 

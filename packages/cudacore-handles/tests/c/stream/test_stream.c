@@ -38,9 +38,19 @@ static void event_of_a_wait_is_destroyed_later(void) {
   cch_context_unref(context);
 }
 
+/* An event that measures time, and that processes are to share, would fail with a code that says nothing. */
+static void shared_events_measure_no_time(void) {
+  cch_event *event = NULL;
+  primary();
+  FAILS(CCH_EINVAL, cch_event_create(&event, context, CCH_EVENT_INTERPROCESS));
+  CHECK(event == NULL);
+  cch_context_unref(context);
+}
+
 int main(void) {
   check_open();
   RUN(event_of_a_wait_is_destroyed_later);
   RUN(waiting_for_the_legacy_stream_needs_a_context);
+  RUN(shared_events_measure_no_time);
   return 0;
 }
