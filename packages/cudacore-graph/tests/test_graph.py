@@ -124,15 +124,19 @@ class TestUpdate:
         assert numbers[0] == 1
 
 
+@pytest.fixture
+def add_one(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> cg.KernelNode:
+    """Give a node that adds 1 to the first number."""
+    return definition.launch(ONE, add, numbers.buffer, 1)
+
+
 class TestViews:
-    def test_kernel(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, stream: ch.Stream
-    ) -> None:
+    def test_kernel(self, add_one: cg.KernelNode, times: ch.Kernel, numbers: Numbers, stream: ch.Stream) -> None:
         """An update of one node would change other nodes or the definition, or not keep what the updated node uses."""
-        node = definition.launch(ONE, add, numbers.buffer, 1)
-        definition.launch(ONE, add, numbers.at(1), 1)
-        graph = definition.instantiate()
-        view = graph[node]
+        add = add_one.kernel
+        add_one.graph.launch(ONE, add, numbers.at(1), 1)
+        graph = add_one.graph.instantiate()
+        view: Any = graph[add_one]
         assert isinstance(view, cg.ExecutableKernelNode)
         assert repr(view).startswith("<ExecutableKernelNode of <KernelNode")
         other = Numbers(1)
@@ -144,7 +148,7 @@ class TestViews:
         gc.collect()
         launch(graph, stream)
         assert (numbers[0], numbers[1], memory[0]) == (0, 1, 15)
-        assert node.kernel == add
+        assert add_one.kernel == add
 
     def test_kernel_arguments_alone(
         self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, stream: ch.Stream
@@ -163,71 +167,53 @@ class TestViews:
         assert numbers[0] == 23
         assert second.kernel == times
 
-    @pytest.mark.parametrize("iterable", [list, iter, type("Pair", (tuple,), {})])
-    def test_kernel_arguments(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, stream: ch.Stream, iterable: Any
-    ) -> None:
-        """Arguments in a list would be refused, or a wrong number of arguments would be misread."""
-        node = definition.launch(ONE, add, numbers.buffer, 1)
-        graph = definition.instantiate()
-        view = graph[node]
-        assert isinstance(view, cg.ExecutableKernelNode)
-        view.update(config=ONE, kernel=add, args=iterable((numbers.buffer, 5)))
-        for wrong in (), (numbers.buffer,), (numbers.buffer, 1, 2):
-            with pytest.raises(TypeError, match=f"takes 2 arguments .* but {len(wrong)} w"):
-                view.update(config=ONE, kernel=add, args=iterable(wrong))
-        launch(graph, stream)
-        assert numbers[0] == 5
-
-    def test_kernel_arguments_one_by_one(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, stream: ch.Stream
-    ) -> None:
-        """An update would not take arguments as launch() does, or would choose between two sets of them."""
-        node = definition.launch(ONE, add, numbers.buffer, 1)
-        node.update(numbers.buffer, 2)
-        assert node.args == (numbers.buffer.handle, 2)
-        graph = definition.instantiate()
-        view: Any = graph[node]
+    def test_kernel_arguments(self, add_one: cg.KernelNode, numbers: Numbers, stream: ch.Stream) -> None:
+        """An update would not take arguments as launch() does or in a list, or would choose between two sets."""
+        add_one.update(numbers.buffer, 2)
+        assert add_one.args == (numbers.buffer.handle, 2)
+        graph = add_one.graph.instantiate()
+        view: Any = graph[add_one]
         view.update(numbers.buffer, 5)
         launch(graph, stream)
         assert numbers[0] == 5
         with pytest.raises(TypeError, match=r"arguments are missing: write update\(a, b\)"):
             view.update()
-        for each in (node, view):
+        for each in (add_one, view):
             with pytest.raises(TypeError, match=r"write \*arguments to pass the items of a tuple"):
                 each.update((numbers.buffer, 3))
             with pytest.raises(TypeError, match="arguments are given twice"):
                 each.update(numbers.buffer, 3, args=(numbers.buffer, 3))
+        for amount, iterable in enumerate((list, iter, type("Pair", (tuple,), {}))):
+            view.update(args=iterable((numbers.buffer, amount)))
+            for wrong in (), (numbers.buffer,), (numbers.buffer, 1, 2):
+                with pytest.raises(TypeError, match=f"takes 2 arguments .* but {len(wrong)} w"):
+                    view.update(args=iterable(wrong))
+            launch(graph, stream)
+        assert numbers[0] == 5 + 0 + 1 + 2
 
-    def test_kernel_with_attributes(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, stream: ch.Stream
-    ) -> None:
+    def test_kernel_with_attributes(self, add_one: cg.KernelNode, numbers: Numbers, stream: ch.Stream) -> None:
         """After a change, cached older parameters would be used, or unchangeable parameters would be accepted."""
         cluster = ch.LaunchConfig(grid=1, block=1, cluster=1, is_cooperative=True)
-        node = definition.launch(ONE, add, numbers.buffer, 1)
-        graph = definition.instantiate()
-        view: Any = graph[node]
+        graph = add_one.graph.instantiate()
+        view: Any = graph[add_one]
         for value in (1, 10):
-            view.update(config=ONE, kernel=add, args=(numbers.buffer, value))
+            view.update(config=ONE, args=(numbers.buffer, value))
         with pytest.raises(ValueError, match="cannot be changed in an executable graph"):
-            view.update(config=cluster, kernel=add, args=(numbers.buffer, 1))
-        node.update(config=cluster)  # changes only the definition, and not the executable graph
-        view.update(config=ONE, kernel=add, args=(numbers.buffer, 100))
+            view.update(config=cluster, args=(numbers.buffer, 1))
+        add_one.update(config=cluster)  # changes only the definition, and not the executable graph
+        view.update(config=ONE, args=(numbers.buffer, 100))
         launch(graph, stream)
         assert numbers[0] == 100
-        graph = definition.instantiate()
+        view = add_one.graph.instantiate()[add_one]
         with pytest.raises(ValueError, match="cannot be changed in an executable graph"):
-            graph[node].update(config=ONE, kernel=add, args=(numbers.buffer, 1))  # type: ignore[attr-defined]
+            view.update(config=ONE, args=(numbers.buffer, 1))
 
-    def test_kernel_again(
-        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, cuda_sim: Any
-    ) -> None:
+    def test_kernel_again(self, add_one: cg.KernelNode, add: ch.Kernel, numbers: Numbers, cuda_sim: Any) -> None:
         """An update like the previous one would query the driver again."""
         set_function = (
             "cuGraphExecNodeSetParams" if driver_version() >= (12, 2) else "cuGraphExecKernelNodeSetParams_v2"
         )
-        node = definition.launch(ONE, add, numbers.buffer, 1)
-        view: Any = definition.instantiate()[node]
+        view: Any = add_one.graph.instantiate()[add_one]
         view.update(config=ONE, kernel=add, args=(numbers.buffer, 2))
         with cuda_sim.logging() as made:
             view.update(config=ONE, kernel=add, args=(numbers.buffer, 3))
