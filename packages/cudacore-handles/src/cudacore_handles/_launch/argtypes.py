@@ -312,10 +312,7 @@ def _read_host_array(value: Any, size: int, kind: int) -> _Answer:
             return _element(value, view)
         if "O" in view.format:
             raise TypeError(f"{_name(value)} has Python objects in it, which no kernel can use")
-        if any(order in view.format for order in ">!"):
-            raise TypeError(f"{_name(value)} is big-endian; convert it to native byte order first")
-        if not view.c_contiguous:
-            raise TypeError(f"{_name(value)} is not contiguous; pass a contiguous copy of it")
+        _check_bytes(value, any(order in view.format for order in ">!"), view.c_contiguous)
         return view.tobytes()
 
 
@@ -345,11 +342,16 @@ def _read_numpy_array(value: Any, size: int, kind: int) -> _Answer:
         if code is None:
             raise TypeError(f"{_name(value)} has the dtype {value.dtype}, which kernels do not support")
         return code(element, size, kind) if callable(code) else element
-    if not value.dtype.isnative:
-        raise TypeError(f"{_name(value)} is big-endian; convert it to native byte order first")
-    if not value.flags.c_contiguous:
-        raise TypeError(f"{_name(value)} is not contiguous; pass a contiguous copy of it")
+    _check_bytes(value, not value.dtype.isnative, value.flags.c_contiguous)
     return bytes(value.tobytes())
+
+
+def _check_bytes(value: Any, is_swapped: bool, is_contiguous: bool) -> None:
+    """Raise an error if the bytes of an array in host memory are not the elements that a kernel would read."""
+    if is_swapped:
+        raise TypeError(f"{_name(value)} is big-endian; convert it to native byte order first")
+    if not is_contiguous:
+        raise TypeError(f"{_name(value)} is not contiguous; pass a contiguous copy of it")
 
 
 def _check_host_array(value: Any, ndim: int, nbytes: int, size: int, kind: int) -> None:

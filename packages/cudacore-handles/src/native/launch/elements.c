@@ -55,20 +55,10 @@ static unsigned element_of_typestr(const char *text) {
       return 0;
     size = 16;
   }
-  switch (text[1]) {
-  case 'i':
-    return DL_INT | 8 * size << 8;
-  case 'u':
-    return DL_UINT | 8 * size << 8;
-  case 'f':
-    return DL_FLOAT | 8 * size << 8;
-  case 'c':
-    return DL_COMPLEX | 8 * size << 8;
-  case 'b':
-    return DL_BOOL | 8 * size << 8;
-  default:
-    return 0;
-  }
+  static const char kinds[] = "iufcb";
+  static const uint8_t codes[] = {DL_INT, DL_UINT, DL_FLOAT, DL_COMPLEX, DL_BOOL};
+  const char *kind = strchr(kinds, text[1]);
+  return kind != NULL ? codes[kind - kinds] | 8 * size << 8 : 0;
 }
 
 int check_element_of_interface(const destination *to, PyObject *value, PyObject *interface) {

@@ -73,16 +73,11 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
   PyObject *result = NULL;
   layout params = self->params; /* it never changes */
   cch_launch_config configuration = ((config *)settings)->config;
-  unsigned char stack[SCRATCH_SIZE], *block = stack;
+  unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&params, stack);
   owners keep;
   owners_init(&keep, true);
-  if (params.total > sizeof stack)
-    block = PyMem_Malloc((size_t)params.total);
-  if (block == NULL) {
-    PyErr_NoMemory();
-  } else if (find_device_for_memory_checks(st, device, &device) == 0 &&
-             pack_values(st, &params, given, block, &keep, device) == 0 &&
-             check_device_stays(st, stream, device) == 0) {
+  if (block != NULL && find_device_for_memory_checks(st, device, &device) == 0 &&
+      pack_values(st, &params, given, block, &keep, device) == 0 && check_device_stays(st, stream, device) == 0) {
     launch_arguments ready = {stream, &configuration, box, block, (size_t)params.total};
     int status;
     if (launch_keeping(st, &ready, &keep, &status) == 0) {

@@ -182,6 +182,14 @@ extern PyMethodDef element_functions[];
  */
 int capture_keep(const state *st, cch_stream *stream, void *box, owners *used, PyThreadState **thread, bool *raised);
 
+/* Returns room for a block: on the caller's stack if it fits; NULL with an exception on failure. */
+static inline unsigned char *scratch_for(const layout *params, unsigned char *stack) {
+  unsigned char *block = params->total <= SCRATCH_SIZE ? stack : PyMem_Malloc((size_t)params->total);
+  if (block == NULL)
+    PyErr_NoMemory();
+  return block;
+}
+
 /* ---- launch.c ---- */
 
 typedef struct kernel {

@@ -105,16 +105,6 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   return (PyObject *)self;
 }
 
-/* Room for a block: on the caller's stack if it fits. */
-static unsigned char *scratch_for(const layout *params, unsigned char *stack) {
-  if (params->total <= SCRATCH_SIZE)
-    return stack;
-  unsigned char *heap = PyMem_Malloc((size_t)params->total);
-  if (!heap)
-    PyErr_NoMemory();
-  return heap;
-}
-
 /* Packs the new values of a call into `block`. Returns their owners; NULL with an exception on failure. */
 static kept *pack_call(prepared *self, PyObject *arguments, Py_ssize_t count, unsigned char *block) {
   kept *fresh = kept_new();
