@@ -119,8 +119,9 @@ class TensorMapDescriptor(_native.TensorMapHandle):
         ValueError
             If the driver would refuse the map; the message names the argument, its value and the rule.
         """
-        return _make(
-            cls, view, _IM2COL, data_type, interleave, swizzle, l2_promotion, oob_fill, element_strides, None,
+        view, number = _elements(view, data_type)
+        return _native.tensor_map_make(
+            cls, view, _IM2COL, number, interleave, swizzle, l2_promotion, oob_fill, element_strides, None,
             pixel_box_lower_corner, pixel_box_upper_corner, channels_per_pixel, pixels_per_column, None,
         )  # fmt: skip
 
@@ -160,8 +161,9 @@ class TensorMapDescriptor(_native.TensorMapHandle):
         element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill
             See :class:`TensorMapDescriptorOptions`. Default of `swizzle`: ``SWIZZLE_128B``.
         """
-        return _make(
-            cls, view, _IM2COL_WIDE, data_type, interleave, swizzle, l2_promotion, oob_fill, element_strides, None,
+        view, number = _elements(view, data_type)
+        return _native.tensor_map_make(
+            cls, view, _IM2COL_WIDE, number, interleave, swizzle, l2_promotion, oob_fill, element_strides, None,
             (pixel_box_lower_corner_width,), (pixel_box_upper_corner_width,), channels_per_pixel, pixels_per_column,
             mode,
         )  # fmt: skip
@@ -203,19 +205,15 @@ _native.register(TensorMapDescriptor, _native.TENSOR_MAP)
 # ---- arguments
 
 
-def _make(
-    cls: type[TensorMapDescriptor], view: StridedMemoryView, kind: int, data_type: Any, *arguments: Any
-) -> TensorMapDescriptor:
-    """Make a tensor map; `arguments` are those of ``tensor_map_make``, in which None stands for a default."""
-    view, number = _elements(view, data_type)
-    return _native.tensor_map_make(cls, view, kind, number, *arguments)
-
-
 def make_tiled(
-    view: StridedMemoryView, box_dim: Any, element_strides: Any, data_type: Any, *choices: enum.IntEnum | None
-) -> TensorMapDescriptor:
-    """Make a tiled tensor map; None stands for a default. The `choices` are in the order of `CHOICES`."""
-    return _make(TensorMapDescriptor, view, _TILED, data_type, *choices, element_strides, box_dim)
+    view: StridedMemoryView, box_dim: Any, element_strides: Any, data_type: Any,
+    interleave: Any, swizzle: Any, l2_promotion: Any, oob_fill: Any,
+) -> TensorMapDescriptor:  # fmt: skip
+    """Make a tiled tensor map; None stands for a default."""
+    view, number = _elements(view, data_type)
+    return _native.tensor_map_make(
+        TensorMapDescriptor, view, _TILED, number, interleave, swizzle, l2_promotion, oob_fill, element_strides, box_dim
+    )
 
 
 def make_with_options(
