@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import random
 import time
@@ -66,21 +65,3 @@ def test_picture_of_a_large_graph(definition: cg.GraphDefinition) -> None:
     assert len(definition.to_svg()) < 100_000
     assert len(definition.to_mermaid()) < 50_000
     assert time.monotonic() - begin < 60
-
-
-def test_last_of_very_many_dies_while_one_is_made(definition: cg.GraphDefinition) -> None:
-    """A garbage collection while the object of a node is made would free the table of all such objects."""
-    other = cg.GraphDefinition()
-    thresholds = gc.get_threshold()
-    gc.disable()
-    try:
-        circle: list[Any] = other.add_many([("empty", None)] * 40_000)
-        circle.append(circle)
-        del circle
-        gc.set_threshold(1, 1, 1)
-        gc.enable()
-        node = definition.empty()  # the first object that this call makes starts a garbage collection
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.enable()
-    assert definition.nodes() == {node}
