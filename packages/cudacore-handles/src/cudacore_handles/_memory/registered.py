@@ -14,7 +14,7 @@ from cudacore_handles._memory.arrays import host_memory_of
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._memory.pointer import Attributes
 from cudacore_handles._memory.resource import current_or_own_context
-from cudacore_handles._stream.stream import IsStreamType, Stream, accept_if_given
+from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 from cudacore_handles.typing import HostArrayType
 
 # CU_MEMHOSTREGISTER_*
@@ -96,7 +96,7 @@ def register_host_memory(
     ...     stream.sync()
     """
     writes = read_only is not None and not as_flag("read_only", read_only)
-    accepted = accept_if_given(stream)
+    accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
     memory, can_write = host_memory_of(array, "array", writable=writes)
     flags = 0 if (can_write if read_only is None else writes) else _READ_ONLY
     for flag, name, value in ((_PORTABLE, "portable", portable), (_DEVICEMAP, "mapped", mapped)):
@@ -111,7 +111,8 @@ def register_host_memory(
     out = out_box("cch_deviceptr")
     where, register = ffi.cast("void *", memory.address), lib.cch_deviceptr_register_host
     status = _native.call_owning(memory.keeper, False, register, out, hold(context), where, memory.nbytes, flags)
-    check(status, hints=_HINTS)
+    if status:
+        check(status, hints=_HINTS)
     return Buffer._adopt_memory(address(out), None, array, accepted)
 
 
