@@ -57,7 +57,8 @@ bool cch__graph_is_captured(const cch_graph *graph) {
 }
 
 void cch__stream_leak(cch_stream *stream) {
-  cch__stream_drop_spare(stream);
+  if (!cch__context_is_lost(stream->context))
+    cch__stream_drop_spare(stream);
   if (stream->raw != CU_STREAM_PER_THREAD) /* on other threads, this handle means other streams */
     cch__invalidate(stream);
 }

@@ -193,18 +193,6 @@ static int find_together(bool *out, const cch_stream *stream, const cch_stream *
   return 0;
 }
 
-/* Records an event, which is created if it is NULL, on `other`, whose context is current. */
-static int record_ahead(CUevent *event, bool *records, const cch_stream *stream, const cch_stream *other,
-                        bool unless_apart) {
-  if (unless_apart)
-    CCH__RETURN_FAILURE(find_together(records, stream, other));
-  if (!*records)
-    return 0;
-  if (*event == NULL)
-    CCH__RETURN_FAILURE(CCH__CALL(cuEventCreate, (event, CU_EVENT_DISABLE_TIMING)));
-  return CCH__CALL(cuEventRecord, (*event, cch__stream_here(other)));
-}
-
 /*
  * Returns where the event of such waits is kept between them: in the box of a stream of the library in the context of
  * `other`; NULL if neither is one.
@@ -216,6 +204,24 @@ static _Atomic(CUevent) *place_of_event(cch_stream *stream, cch_stream *other) {
                                                                                                    : NULL;
 }
 
+/*
+ * Records an event on `other`, whose context is current, so that the event at `place` is not lost. The event is NULL if
+ * a wait would lead into or out of a capture.
+ */
+static int record_ahead(CUevent *event, _Atomic(CUevent) *place, const cch_stream *stream, const cch_stream *other,
+                        bool unless_apart) {
+  bool records = true;
+  if (unless_apart)
+    CCH__RETURN_FAILURE(find_together(&records, stream, other));
+  if (!records)
+    return 0;
+  if (place != NULL)
+    *event = atomic_exchange_explicit(place, NULL, memory_order_acquire);
+  if (*event == NULL)
+    CCH__RETURN_FAILURE(CCH__CALL(cuEventCreate, (event, CU_EVENT_DISABLE_TIMING)));
+  return CCH__CALL(cuEventRecord, (*event, cch__stream_here(other)));
+}
+
 /* The event is used by one call at a time, and has no box. A wait is for what it was recorded behind at that time. */
 static int wait_for_stream(cch_stream *stream, cch_stream *other, bool unless_apart) {
   if (cch__stream_is_same(stream, other))
@@ -223,10 +229,11 @@ static int wait_for_stream(cch_stream *stream, cch_stream *other, bool unless_ap
   if (stream->context != other->context)
     CCH__REQUIRE_CONTEXT(stream->context);
   _Atomic(CUevent) *place = place_of_event(stream, other);
-  CUevent event = place != NULL ? atomic_exchange_explicit(place, NULL, memory_order_acquire) : NULL;
-  bool records = true;
-  int status = CCH__IN_CONTEXT(other->context, record_ahead(&event, &records, stream, other, unless_apart));
-  if (status == 0 && records)
+  CUevent event = NULL;
+  int status = CCH__IN_CONTEXT(other->context, record_ahead(&event, place, stream, other, unless_apart));
+  if (event == NULL)
+    return status;
+  if (status == 0)
     status = wait_for_event(stream, event);
   if (status == 0 && place != NULL)
     event = atomic_exchange_explicit(place, event, memory_order_acq_rel);
