@@ -51,6 +51,7 @@ PTX = """
 PLACES = {"mixed": ((0, 8), (8, 4), (12, 1), (16, 24), (40, 8)), "nothing": ()}
 START = f"""
 import struct, warnings
+import pytest
 import cudacore_handles as ch
 
 device = ch.Device(0)
@@ -87,12 +88,8 @@ with warnings.catch_warnings():
     ch.launch(stream, one, ch.ObjectCode.from_ptx(PTX).get_kernel("nothing"))
 assert [tuple(p) for p in kernel.arguments_info] == list({PLACES["mixed"]})
 for args, error in (((out, 1.5, 7, record), "takes 5 arguments"), ((out, 1.5, 256, record, 0.5), "256")):
-    try:
+    with pytest.raises((TypeError, OverflowError), match=error):
         ch.launch(stream, one, kernel, *args)
-    except (TypeError, OverflowError) as caught:
-        assert error in str(caught), caught
-    else:
-        raise AssertionError
 """,
         CUDACORE_SIM_DRIVER_VERSION=version,
     )
@@ -165,12 +162,8 @@ with warnings.catch_warnings(record=True) as caught:
 (warning,) = caught
 assert warning.category is RuntimeWarning and "arguments_info" not in str(warning.message)
 assert warning.filename.endswith("child.py"), warning.filename
-try:
+with pytest.raises(ch.CUDAError, match="needs a driver for CUDA 12.4 or newer"):
     kernel.arguments_info
-except ch.CUDAError as error:
-    assert "needs a driver for CUDA 12.4 or newer" in str(error)
-else:
-    raise AssertionError
 del prepared, kernel
 driver.cuLibraryUnload(library)
 """,
