@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, SupportsIndex, overload
 
 from cudacore_handles import _native
@@ -126,32 +127,18 @@ class LaunchConfig(_native.Config):
         self._store(bytes(ffi.buffer(c)))
 
     def __repr__(self) -> str:
-        priority = "" if self._priority is None else f", priority={self._priority}"
-        return (
-            f"LaunchConfig(grid={self._grid}, cluster={self._cluster}, block={self._block}, "
-            f"shmem_size={self.shmem_size}, is_cooperative={self.is_cooperative}, "
-            f"programmatic_stream_serialization={self.programmatic_stream_serialization}{priority})"
-        )
+        values = zip(CONFIG_NAMES, _values_of(self), strict=True)
+        shown = (f"{name}={value}" for name, value in values if name != "priority" or value is not None)
+        return f"LaunchConfig({', '.join(shown)})"
 
     def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, LaunchConfig) else NotImplemented
+        return _values_of(self) == _values_of(other) if isinstance(other, LaunchConfig) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash(_values_of(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LaunchConfig, self._key()
-
-    def _key(self) -> tuple[Any, ...]:
-        return (
-            self._grid,
-            self._cluster,
-            self._block,
-            self.shmem_size,
-            self.is_cooperative,
-            self.programmatic_stream_serialization,
-            self._priority,
-        )
+        return LaunchConfig, _values_of(self)
 
     @classmethod
     def for_elements(cls, n: SupportsIndex, block: SupportsIndex = 256, **options: Any) -> LaunchConfig:
@@ -233,6 +220,7 @@ class LaunchConfig(_native.Config):
 
 _code = LaunchConfig.__init__.__code__
 CONFIG_NAMES = _code.co_varnames[1 : _code.co_argcount]
+_values_of = attrgetter(*CONFIG_NAMES)
 
 
 def check_config(config: object) -> LaunchConfig:

@@ -38,9 +38,6 @@ _FLAGS = {
     "disable_trilinear_optimization": lib.CCH_TEXTURE_NO_TRILINEAR,
     "seamless_cubemap": lib.CCH_TEXTURE_SEAMLESS,
 }
-_MEMBERS: dict[Any, dict[str, Any]] = {
-    cls: {str(member): member for member in cls} for cls in (AddressModeType, FilterModeType, ReadModeType)
-}
 _M = TypeVar("_M", AddressModeType, FilterModeType, ReadModeType)
 _MAX_ANISOTROPY = 16
 _BYTES = (ArrayFormatType.UINT8, ArrayFormatType.INT8)
@@ -176,10 +173,6 @@ class SurfaceObject(AnyObject):
 
 def _as_member(cls: type[_M], name: str, value: Any) -> _M:
     """Convert a value, which is a member of an enumeration or its name, to the member."""
-    if type(value) is cls:
-        return value
-    if type(value) is str and value in _MEMBERS[cls]:
-        return _MEMBERS[cls][value]  # much faster than calling the class
     return _as_name(cls, value, f"{name} is {shorten(repr(value))}")
 
 
