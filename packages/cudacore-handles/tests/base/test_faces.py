@@ -71,6 +71,7 @@ FACES = {
             "context": lambda face, other: face.context,
             "device": lambda face, other: face.device,
             "create_stream": lambda face, other: ch.Device(0).create_stream(face),
+            "create_graph_builder": lambda face, other: face.create_graph_builder(),
         },
     ),
     "event": Face(
