@@ -50,7 +50,7 @@ class Operation(NamedTuple):
     begin: Callable[[Any], Any] = nothing
     end: Callable[[Any, Any], object] = nothing
     quiet: tuple[str, ...] = ()  # driver calls that may fail although the operation succeeds
-    kept: tuple[str, ...] = ()  # kinds of objects that a capture, or a stream, may keep until it ends
+    kept: tuple[str, ...] = ()  # kinds of objects that a capture may keep until it ends
 
 
 # Returns whether a stream is in a capture that cannot be ended, and how many nodes the builder of `begin` has captured.

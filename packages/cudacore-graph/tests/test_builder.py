@@ -288,7 +288,7 @@ class TestForks:
         assert numbers[0] == 0
 
     @pytest.mark.cuda_sim
-    @pytest.mark.parametrize("call", ["cuStreamCreateWithPriority", "cuEventRecord", "cuStreamWaitEvent"])
+    @pytest.mark.parametrize("call", ["cuStreamCreateWithPriority", "cuEventCreate", "cuStreamWaitEvent"])
     def test_split_fails(self, stream: ch.Stream, cuda_sim: Any, call: str) -> None:
         """After split() fails, forks to which no reference exists would have to be joined."""
         with stream.create_graph_builder() as builder:

@@ -134,7 +134,6 @@ def begin() -> Iterator[dict[str, object]]:
     names: dict[str, object] = {}
     exec(block.code, names)
     core.GraphMemoryResource(core.Device())  # there is one for each device
-    core.Device().create_stream().wait(names["stream"])  # which keeps the event of the wait for the next one
     yield names
     names.clear()
 

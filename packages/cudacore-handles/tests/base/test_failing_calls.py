@@ -59,9 +59,7 @@ OPERATIONS: dict[str, Operation] = {}
 
 
 def operation(name: str, do: Callable[[World, Any], Any], begin: Callable[[World], Any] = nothing) -> None:
-    # A stream keeps the event of a wait for another one.
-    kept = ("event",) if name in ("Stream.wait(stream)", "Stream.wait(foreign)") else ()
-    OPERATIONS[name] = Operation(name, do, begin=begin, quiet=NOT_NEEDED, kept=kept)
+    OPERATIONS[name] = Operation(name, do, begin=begin, quiet=NOT_NEEDED)
 
 
 operation("Device", lambda w, _: ch.Device())

@@ -28,11 +28,6 @@ def retain():  # as another library does at its next call
     assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(retained), 0) == 0
     assert driver.cuCtxSetCurrent(retained) == 0
 
-def awaited():
-    stream = device.create_stream()
-    device.create_stream().wait(stream)  # the stream keeps the event
-    return stream
-
 def foreign():
     stream = ctypes.c_void_p()
     assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
@@ -67,7 +62,6 @@ if "cudacore_sim" in sys.modules:
 """
 MAKE = {
     "stream": "device.create_stream()",
-    "stream that others waited for": "awaited()",
     "event": "device.create_event()",
     "recorded event": "device.create_stream().record()",
     "event of a foreign stream": "ch.Stream.from_handle(foreign()).record()",
@@ -179,7 +173,7 @@ def test_what_was_lost_says_so(run_reset: Callable[[str], None], active: bool) -
     """Using an object after a reset would end the process, or fail with an error that does not mention the reset."""
     uses = ", ".join(f"({name!r}, lambda: {use})" for name, use in USES.items())
     run_reset(f"""
-stream, event, nodes = awaited(), device.create_event(), definition()
+stream, event, nodes = device.create_stream(), device.create_event(), definition()
 node = next(iter(nodes.nodes()))
 buffer, pinned = device.allocate(64, stream=stream), ch.LegacyPinnedMemoryResource().allocate(64)
 kernel = ch.ObjectCode.from_ptx({PTX!r}).get_kernel("add")

@@ -79,8 +79,7 @@ def adaptors(mr: ch.MemoryResource, limit: int) -> tuple[Any, ...]:
 
 def operation(name: str, do: Callable[[World], Any], undo: Callable[[World, Any], object] = nothing) -> None:
     quiet = (*ON_THE_WAY, *ALSO_ON_THE_WAY.get(name, ()))
-    kept = ("event",) if name == "device 1: export" else ()  # the stream keeps the event of a wait for the next one
-    OPERATIONS[name] = Operation(name, lambda w, _: do(w), undo, quiet=quiet, kept=kept)
+    OPERATIONS[name] = Operation(name, lambda w, _: do(w), undo, quiet=quiet)
 
 
 operation("allocate", lambda w: w.device.allocate(SIZE, stream=w.stream))

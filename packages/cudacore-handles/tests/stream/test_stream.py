@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -78,31 +76,6 @@ def test_wait(device: ch.Device) -> None:
         stream.wait(other)
     ch.LEGACY_DEFAULT_STREAM.wait(stream)
     stream.sync()
-
-
-@pytest.mark.cuda_sim
-def test_waits_at_once(device: ch.Device, stream: ch.Stream, cuda_sim: Any) -> None:
-    """A wait would use the event of another thread's wait, and so wait for the work that this one records."""
-
-    def wait(waiting: ch.Stream) -> None:
-        device.set_current()
-        waiting.wait(stream)
-
-    waiting = [device.create_stream() for _ in range(2)]
-    wait(waiting[0])
-    created = cuda_sim.calls("cuEventCreate")
-    wait(waiting[1])  # with the event of the first wait
-    assert cuda_sim.calls("cuEventCreate") == created
-    threads = [threading.Thread(target=wait, args=(each,)) for each in waiting]
-    cuda_sim.hold("cuStreamWaitEvent")
-    for thread in threads:
-        thread.start()
-    while cuda_sim.held("cuStreamWaitEvent") < 2:
-        time.sleep(0.001)
-    assert cuda_sim.calls("cuEventCreate") == created + 1
-    cuda_sim.let_go("cuStreamWaitEvent")
-    for thread in threads:
-        thread.join()
 
 
 def test_wait_for_another_device(device: ch.Device, other_device: ch.Device) -> None:

@@ -39,8 +39,7 @@ struct cch_stream {
   _Atomic(cch_graph *) capture; /* weak: the graph that the stream is captured into; changed under cch__captures_lock */
   _Atomic(uint64_t) capture_id; /* the number of the capture that the stream is in */
   atomic_size_t frees;          /* cch__frees at the last wait for the stream */
-  uint64_t number;        /* no two streams that the library creates have the same one; 0 for streams of other code */
-  _Atomic(CUevent) spare; /* the event of waits between streams, while no call uses it; NULL until one is needed */
+  uint64_t number; /* no two streams that the library creates have the same one; 0 for streams of other code */
 };
 
 struct cch_event {

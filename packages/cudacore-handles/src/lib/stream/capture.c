@@ -4,7 +4,7 @@
 
 #include "base/reclaim.h"
 #include "base/registry.h"
-#include "stream/stream.h"
+#include "driver/current.h"
 
 pthread_mutex_t cch__captures_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -57,8 +57,6 @@ bool cch__graph_is_captured(const cch_graph *graph) {
 }
 
 void cch__stream_leak(cch_stream *stream) {
-  if (!cch__context_is_lost(stream->context))
-    cch__stream_drop_spare(stream);
   if (stream->raw != CU_STREAM_PER_THREAD) /* on other threads, this handle means other streams */
     cch__invalidate(stream);
 }

@@ -176,6 +176,14 @@ static void destroy_event(CUevent raw) {
   cch__owner_leave(&saved);
 }
 
+static int create_and_record(CUevent *out, CUstream stream) {
+  CCH__RETURN_FAILURE(CCH__CALL(cuEventCreate, (out, CU_EVENT_DISABLE_TIMING)));
+  int status = CCH__CALL(cuEventRecord, (*out, stream));
+  if (status != 0)
+    destroy_event(*out);
+  return status;
+}
+
 /* Finds whether a stream is being captured: -1 for the legacy stream if a stream that it would wait for is. */
 static int find_capture(int *out, CUstream raw) {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -184,61 +192,29 @@ static int find_capture(int *out, CUstream raw) {
   return status == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ? 0 : status;
 }
 
-/* Finds whether both streams are in captures, or none is: a wait must not lead into or out of a capture. */
-static int find_together(bool *out, const cch_stream *stream, const cch_stream *other) {
+/* Records an event on `other`, whose context is current; NULL if a wait for it would lead into or out of a capture. */
+static int record_unless_apart(CUevent *out, const cch_stream *stream, const cch_stream *other) {
   int waiting, ahead;
   CCH__RETURN_FAILURE(CCH__IN_CONTEXT(cch__stream_needs(stream), find_capture(&waiting, cch__stream_here(stream))));
   CCH__RETURN_FAILURE(find_capture(&ahead, cch__stream_here(other)));
-  *out = waiting == ahead && ahead >= 0;
-  return 0;
+  *out = NULL;
+  return waiting == ahead && ahead >= 0 ? create_and_record(out, cch__stream_here(other)) : 0;
 }
 
-/*
- * Returns where the event of such waits is kept between them: in the box of a stream of the library in the context of
- * `other`; NULL if neither is one.
- */
-static _Atomic(CUevent) *place_of_event(cch_stream *stream, cch_stream *other) {
-  if (other->box.owned && !cch__stream_is_default(other))
-    return &other->spare;
-  return stream->box.owned && !cch__stream_is_default(stream) && stream->context == other->context ? &stream->spare
-                                                                                                   : NULL;
-}
-
-/*
- * Records an event on `other`, whose context is current, so that the event at `place` is not lost. The event is NULL if
- * a wait would lead into or out of a capture.
- */
-static int record_ahead(CUevent *event, _Atomic(CUevent) *place, const cch_stream *stream, const cch_stream *other,
-                        bool unless_apart) {
-  bool records = true;
-  if (unless_apart)
-    CCH__RETURN_FAILURE(find_together(&records, stream, other));
-  if (!records)
-    return 0;
-  if (place != NULL)
-    *event = atomic_exchange_explicit(place, NULL, memory_order_acquire);
-  if (*event == NULL)
-    CCH__RETURN_FAILURE(CCH__CALL(cuEventCreate, (event, CU_EVENT_DISABLE_TIMING)));
-  return CCH__CALL(cuEventRecord, (*event, cch__stream_here(other)));
-}
-
-/* The event is used by one call at a time, and has no box. A wait is for what it was recorded behind at that time. */
+/* The event exists only during this call, so it gets no box. */
 static int wait_for_stream(cch_stream *stream, cch_stream *other, bool unless_apart) {
   if (cch__stream_is_same(stream, other))
     return 0; /* a stream is always in order with itself */
   if (stream->context != other->context)
     CCH__REQUIRE_CONTEXT(stream->context);
-  _Atomic(CUevent) *place = place_of_event(stream, other);
-  CUevent event = NULL;
-  int status = CCH__IN_CONTEXT(other->context, record_ahead(&event, place, stream, other, unless_apart));
+  CUevent event;
+  CCH__RETURN_FAILURE(CCH__IN_CONTEXT(other->context, unless_apart
+                                                          ? record_unless_apart(&event, stream, other)
+                                                          : create_and_record(&event, cch__stream_here(other))));
   if (event == NULL)
-    return status;
-  if (status == 0)
-    status = wait_for_event(stream, event);
-  if (status == 0 && place != NULL)
-    event = atomic_exchange_explicit(place, event, memory_order_acq_rel);
-  if (event != NULL)
-    destroy_event(event); /* the driver keeps the event until the wait has ended */
+    return 0;
+  int status = wait_for_event(stream, event);
+  destroy_event(event); /* the driver keeps the event until the wait has ended */
   return status;
 }
 
@@ -252,17 +228,8 @@ cch_status cch_stream_order(cch_stream *stream, cch_stream *other) {
   return wait_for_stream(stream, other, true);
 }
 
-void cch__stream_drop_spare(cch_stream *stream) {
-  CUevent spare = atomic_exchange_explicit(&stream->spare, NULL, memory_order_acquire);
-  if (spare != NULL)
-    destroy_event(spare);
-}
-
 bool cch__stream_destroy(cch_stream *stream) {
-  if (!stream->box.owned)
-    return true;
-  cch__stream_drop_spare(stream);
-  return cch__destroyed(CCH__CALL_ON(stream, cuStreamDestroy, (stream->raw)));
+  return !stream->box.owned || cch__destroyed(CCH__CALL_ON(stream, cuStreamDestroy, (stream->raw)));
 }
 
 void cch__stream_unref_held(cch_stream *stream) { cch_context_unref(stream->context); }

@@ -30,9 +30,6 @@ static inline cch_context *cch__stream_needs(const cch_stream *stream) {
                                                  : cch__checked((int)cch__driver.name arguments, #name));              \
   })
 
-/* Destroys the event that is kept for waits. */
-void cch__stream_drop_spare(cch_stream *stream);
-
 /* ---- resolve.c ---- */
 
 /*
