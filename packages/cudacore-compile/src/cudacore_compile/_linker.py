@@ -338,7 +338,8 @@ def _read(codes: tuple[ObjectCode, ...]) -> list[Input]:
         elif code_type == "cubin":
             _check_elf(content, name)
         has_ltoir = code_type == "ltoir" or (code_type == "fatbin" and has_only_ltoir(content))
-        inputs.append(Input(code_type, content, name, has_ltoir))
+        c_name = name.encode("utf-8", "surrogateescape").replace(b"\0", b"")
+        inputs.append(Input(code_type, content, name, c_name, has_ltoir))
     return inputs
 
 
@@ -449,7 +450,7 @@ def _link_with_driver(inputs: list[Input], options: LinkerOptions) -> Linked:
         "cache_mode": 0 if options.no_cache else None,  # 0 is CU_JIT_CACHE_OPTION_NONE
     }
     values = {name: int(value) for name, value in given.items() if value is not None}
-    parts = [(part.code_type, part.code, part.name.encode("utf-8", "surrogateescape")) for part in inputs]
+    parts = [(part.code_type, part.code, part.c_name) for part in inputs]
     linked, errors, info = link_with_driver(parts, values, time=bool(options.time))
     return Linked(linked, log_text(errors), log_text(info))
 

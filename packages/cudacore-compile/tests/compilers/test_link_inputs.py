@@ -122,3 +122,11 @@ def test_names_of_parts(tmp_path: Path) -> None:
         with pytest.raises(NVJitLinkError) as caught:
             Linker(*parts, options=SM_90).link("cubin")  # nothing defines f
         assert names in caught.value.command
+
+
+def test_names_of_parts_are_kept(capfd: pytest.CaptureFixture[str]) -> None:
+    """nvJitLink keeps pointers to the names, so that a message would show what the memory is used for later."""
+    other = 'extern "C" __device__ int g(int x) { return x; }'
+    parts = [build(source, "cubin", name=f"the name of part {i}") for i, source in enumerate((F, other, F))]
+    Linker(*parts, options=SM_90).link("cubin")
+    assert "'the name of part 2', first defined in 'the name of part 0'" in capfd.readouterr().err

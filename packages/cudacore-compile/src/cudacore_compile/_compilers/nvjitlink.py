@@ -39,6 +39,7 @@ class Input(NamedTuple):
     code_type: str
     code: bytes
     name: str
+    c_name: bytes  # the name without NUL; nvJitLink keeps a pointer to it until it has linked
     has_ltoir: bool = False
 
 
@@ -92,9 +93,8 @@ class NVJitLink(Loaded):
                 _check_arch(flags)
             box = self._library.create(len(flags), list(flags))
             for part in inputs:
-                name = part.name.encode("utf-8", "surrogateescape").replace(b"\0", b"")
                 kind = _INPUTS[part.code_type]
-                self._library.of(box, "nvJitLinkAddData", kind, part.code, len(part.code), name)
+                self._library.of(box, "nvJitLinkAddData", kind, part.code, len(part.code), part.c_name)
         except CUDAError as error:
             raise self._explained(error, box, flags, inputs) from None
         return box
@@ -117,9 +117,9 @@ class NVJitLink(Loaded):
 
     def _explained(self, error: CUDAError, box: Any, flags: Sequence[bytes], inputs: Sequence[Input]) -> NVJitLinkError:
         log = log_of(self._error_log, box)
-        names = [part.name.encode("utf-8", "surrogateescape") for part in inputs]
         hint = explain(error.code_name, log, self.version_text, flags)
-        return as_compiler_error(NVJitLinkError, error, log=log, words=(b"nvJitLink", *flags, *names), hint=hint)
+        words = (b"nvJitLink", *flags, *(part.c_name for part in inputs))
+        return as_compiler_error(NVJitLinkError, error, log=log, words=words, hint=hint)
 
 
 # When older versions (12.4) report some errors, the calling thread keeps a lock. If that thread ends, all other threads
