@@ -105,13 +105,13 @@ def _ptx_parameter(words: list[str]) -> PTXParameter | None:
     match = _PTX_PARAMETER.fullmatch(" ".join(words))
     if match is None:
         return None
-    size = element = _PTX_SIZES[match["bits"]]
-    for extent in re.findall(r"\d+", match["extents"]):
-        size *= int(extent)
-    alignment = max(1, int(match["align"] or element))  # 0 is not valid, but damaged code can have it
+    size = _PTX_SIZES[match["bits"]]
+    alignment = max(1, int(match["align"] or size))  # 0 is not valid, but damaged code can have it
     letter = "?"  # .b32 and similar types are untyped: some compilers use them for all numbers
     if match["extents"]:
         letter = "b"
+        for extent in re.findall(r"\d+", match["extents"]):
+            size *= int(extent)
     elif match["pointer"]:
         letter = "p" if size == 8 else "?"
     elif match["type"] == "f":
