@@ -136,7 +136,7 @@ def test_none(definition: cg.GraphDefinition, add: ch.Kernel) -> None:
 
 
 def test_destroyed_and_added_again(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-    """In place of a destroyed node, the sequence would return a newer node that got the same handle."""
+    """In place of a destroyed node, the sequence would return a newer node that got the same handle, or count none."""
     nodes = definition.launch_many(ONE, add, numbers.buffer, [1] * 4)
     nodes[1].destroy()
     for _ in range(50):
@@ -145,6 +145,7 @@ def test_destroyed_and_added_again(definition: cg.GraphDefinition, add: ch.Kerne
     with pytest.raises(ch.ClosedError, match="node 1 was destroyed"):
         nodes[1]
     assert len(nodes) == 4
+    assert nodes.count(nodes[2]) == 1
     assert nodes[2].is_valid
     nodes[2].destroy()
     again = definition.launch_many(ONE, add, numbers.buffer, [1] * 4)

@@ -125,6 +125,29 @@ except ValueError as error:
     )
 
 
+@pytest.mark.parametrize("version", ["12.0", "12.2", "12.3"])
+def test_failing_edges(run_python: Run, version: str) -> None:
+    """An error would name a function that the driver does not have, because cuda.h renames it."""
+    run_on(
+        run_python,
+        version,
+        """
+import cudacore_sim as sim
+first, second = definition.empty(), definition.empty()
+second.pred.add(first)
+for name, call in {
+    "cuGraphAddDependencies": lambda: first.pred.add(second),
+    "cuGraphRemoveDependencies": lambda: second.pred.remove(first),
+    "cuGraphGetEdges": definition.edges,
+    "cuGraphNodeGetDependencies": lambda: list(first.pred),
+    "cuGraphNodeGetDependentNodes": lambda: list(first.succ),
+}.items():
+    with sim.failing(name, error=999):
+        assert error_of(call).startswith(name + ": "), error_of(call)
+""",
+    )
+
+
 @pytest.mark.parametrize("version", ["12.3", "12.6"])
 def test_choices(run_python: Run, version: str) -> None:
     """A driver with only some conditional nodes would not report which version has the others."""

@@ -92,6 +92,10 @@ class KernelNodes(Sequence["KernelNode"]):
             raise ValueError(f"{value!r} is not one of the nodes")
         return found
 
+    def count(self, value: object) -> int:
+        """Return 1 if the value is one of the nodes, otherwise 0."""
+        return int(value in self)
+
     def _named(self) -> tuple[bytes, tuple[int, int]]:
         """Return the handles of the nodes, the number of the first node, and the step to the next one."""
         places = self._range

@@ -35,10 +35,14 @@ static int query_nodes(raw_list *list, const void *graph) {
   return CCH__CALL(cuGraphGetNodes, ((CUgraph)(uintptr_t)graph, list->nodes, &list->count));
 }
 
-/* Calls the function that takes the data of edges or, if the driver does not have it, the one for plain edges. */
+/*
+ * Calls the function that takes the data of edges or, if the driver does not have it, the one for plain edges.
+ * CCH__CALL would name the latter as cuda.h renames it.
+ */
 #define CALL_TYPED(name, typed, plain)                                                                                 \
   (cch__driver.name##_v12030 != NULL ? cch__checked((int)cch__driver.name##_v12030 typed, #name)                       \
-                                     : CCH__CALL(name, plain))
+   : cch__driver.name != NULL        ? cch__checked((int)cch__driver.name plain, #name)                                \
+                                     : cch__fail_missing(#name))
 
 static int query_edges(raw_list *list, const void *opaque) {
   CUgraph graph = (CUgraph)(uintptr_t)opaque;
