@@ -92,8 +92,9 @@ def test_defaults() -> None:
         SM_90.as_bytes("driver")
     with pytest.raises(TypeError, match="backend must be a str"):
         SM_90.as_bytes(None)  # type: ignore[arg-type]
-    with pytest.warns(DeprecationWarning, match=r"LinkerOptions\.numba_debug is without effect"):
+    with pytest.warns(DeprecationWarning, match=r"LinkerOptions\.numba_debug is without effect") as told:
         LinkerOptions(numba_debug=True)
+    assert told[0].filename == __file__
 
 
 def test_arch_of_the_current_device(device: Device, ptx: tuple[ObjectCode, ObjectCode]) -> None:

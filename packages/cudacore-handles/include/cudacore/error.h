@@ -16,17 +16,16 @@ CCH_BEGIN_DECLS
 /** Codes of this library. Positive codes are CUresult. */
 typedef enum cch_code {
   CCH_OK = 0,
-  CCH_ENOMEM = -1,      /**< host memory ran out */
-  CCH_EINVAL = -2,      /**< an argument is not valid; the message names it */
-  CCH_ENODRIVER = -3,   /**< the CUDA driver library cannot be loaded */
-  CCH_ENOSYMBOL = -4,   /**< the loaded driver (or compiler library) lacks an entry point */
-  CCH_EFORKED = -5,     /**< CUDA was initialised before fork(): it cannot be used in the child */
-  CCH_EIMAGE = -6,      /**< a module image is truncated or not of a known format */
-  CCH_EMISMATCH = -7,   /**< objects of different contexts, or arguments of the wrong total size */
-  CCH_EGONE = -8,       /**< the resource was destroyed by its owner; see cch_is_valid() */
-  CCH_ENOCOMPILER = -9, /**< a compiler library cannot be loaded, or a library is not that compiler */
-  CCH_ECOMPILER = -10,  /**< a compiler library refused a call: the error record has its domain and its code */
-  CCH_ELIMIT = -11      /**< an allocation would exceed the limit of a tracker */
+  CCH_ENOMEM = -1,     /**< host memory ran out */
+  CCH_EINVAL = -2,     /**< an argument is not valid; the message names it */
+  CCH_ENODRIVER = -3,  /**< the CUDA driver library cannot be loaded */
+  CCH_ENOSYMBOL = -4,  /**< the loaded driver (or compiler library) lacks an entry point */
+  CCH_EFORKED = -5,    /**< CUDA was initialised before fork(): it cannot be used in the child */
+  CCH_EIMAGE = -6,     /**< a module image is truncated or not of a known format */
+  CCH_EMISMATCH = -7,  /**< objects of different contexts, or arguments of the wrong total size */
+  CCH_EGONE = -8,      /**< the resource was destroyed by its owner; see cch_is_valid() */
+  CCH_ECOMPILER = -10, /**< a compiler library refused a call: the error record has its domain and its code */
+  CCH_ELIMIT = -11     /**< an allocation would exceed the limit of a tracker */
 } cch_code;
 
 /** Results of the driver that callers treat differently from failures, with CUDA's numbers. */

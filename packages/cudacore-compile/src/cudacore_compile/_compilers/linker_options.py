@@ -107,7 +107,7 @@ class LinkerOptions(values.FlagOptions):
             warnings.warn(
                 "LinkerOptions.numba_debug is without effect, because no linker has it: set ProgramOptions.numba_debug",
                 DeprecationWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def as_bytes(self, backend: CompilerBackendType | CompilerBackendName = "nvjitlink") -> list[bytes]:

@@ -109,7 +109,6 @@ static const struct {
     {CCH_EIMAGE, "CCH_EIMAGE", "the module image is truncated or of no known format"},
     {CCH_EMISMATCH, "CCH_EMISMATCH", "objects or arguments do not fit together"},
     {CCH_EGONE, "CCH_EGONE", "the resource was destroyed by its owner"},
-    {CCH_ENOCOMPILER, "CCH_ENOCOMPILER", "the compiler library cannot be loaded"},
     {CCH_ECOMPILER, "CCH_ECOMPILER", "the compiler library refused"},
     {CCH_ELIMIT, "CCH_ELIMIT", "the allocation would exceed a limit"},
 };
