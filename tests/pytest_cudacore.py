@@ -52,6 +52,7 @@ FEATURES = {
     "cuDevSmResourceSplitByCount": "green contexts",
     "cuDeviceGetDevResource": "green contexts",
     "cuCtxGetDevResource": "green contexts",
+    "cuGraphAddDependencies": "edges of other types",
     "cuGraphConditionalHandleCreate": "conditional nodes",
     "cuGraphNodeSetParams": "child graphs that are replaced in a node",
     "cuGreenCtxStreamCreate": "streams of green contexts",

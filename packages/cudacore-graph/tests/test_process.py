@@ -179,6 +179,7 @@ stream.sync()
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@CONDITIONAL
 def test_a_builder_that_outlives_the_modules(run_python: Run) -> None:
     """The interpreter would report an exception in GraphBuilder.__del__ at its end."""
     # The contents of builtins are destroyed last.

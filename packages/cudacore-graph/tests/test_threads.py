@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from graph_tools import ONE, Numbers
+from graph_tools import ONE, Numbers, add_function
 
 import cudacore_graph as cg
 import cudacore_handles as ch
@@ -137,14 +137,14 @@ def test_builders_take_no_work_during_their_calls(
     stream: ch.Stream, add: ch.Kernel, numbers: Numbers, cuda_sim: Any
 ) -> None:
     """The call of one thread sets the dependencies of what follows: they would not have the work of other threads."""
-    builder = stream.create_graph_builder().begin_building()
+    builder, add_host = stream.create_graph_builder().begin_building(), add_function("Host")
     prepared = add.prepare(builder, ONE, 0, 1)
     fill = partial(numbers.buffer.fill, 0, stream=builder)
     # The call of the other thread can also begin after the work has got the stream from the builder.
     late_fill = partial(numbers.buffer.fill, 0, stream=builder._accept_work())
     for work in (partial(ch.launch, builder, ONE, add, 0, 1), fill, late_fill, prepared):
         call = partial(builder.callback, print)
-        with in_the_middle(cuda_sim, "cuGraphAddNode", call) as thread, pytest.raises(RuntimeError, match="another"):
+        with in_the_middle(cuda_sim, add_host, call) as thread, pytest.raises(RuntimeError, match="another"):
             work()
         assert ends([thread])
         work()
