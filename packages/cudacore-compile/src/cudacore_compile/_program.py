@@ -305,7 +305,11 @@ class Program(Closing):
         if is_kept:
             flags += compiler.no_cache_flags(flags)
         process_state.note(options)
-        given = {"program_name": encode(self._name), "creates_pch": bool(options.pch or options.create_pch)}
+        given = {
+            "program_name": encode(self._name),
+            "creates_pch": bool(options.pch or options.create_pch),
+            "stacklevel": 7 if is_kept else 5,  # a cache has two frames
+        }
 
         def compile_once() -> tuple[Any, Result]:
             with self._compiling() as box:

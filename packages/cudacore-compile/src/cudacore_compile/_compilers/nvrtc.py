@@ -101,8 +101,11 @@ class NVRTC(Loaded):
         program_name: bytes,
         source: bytes,
         creates_pch: bool,
+        stacklevel: int,
     ) -> Result:
         """Compile a program once, and return all of its results (nvrtcCompileProgram).
+
+        `stacklevel` is the stack level of the caller's warnings.
 
         Raises
         ------
@@ -137,7 +140,7 @@ class NVRTC(Loaded):
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error, log=log, words=words) from None
         if self._restrict_stays and not restrict:
-            warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=6)
+            warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=stacklevel + 1)
         return Result(code, log, lowered, signatures, pch_status)
 
     def cancel(self, box: Any) -> None:
