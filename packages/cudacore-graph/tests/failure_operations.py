@@ -481,8 +481,7 @@ captures(
     lambda w, b: b.split(3),
     undo=lambda w, forks: forks[0].join(*forks),
     quiet=ON_THE_WAY,
-    # The forks' memory is freed on the stream that they are joined into. Their streams keep the events of the waits.
-    kept=("stream", "event"),
+    kept=("stream",),  # the forks' memory is freed on the stream that they are joined into
 )
 operation(  # the graph is not launched, because the free is not captured if the query for the capture fails
     "builder: memory",
@@ -497,7 +496,6 @@ operation(
     begin=lambda w: building(w).split(3),
     end=lambda w, forks: finish_forks(w, forks),
     quiet=ON_THE_WAY,
-    kept=("event",),  # a fork that is not joined keeps the event of the wait for the next one
 )
 
 

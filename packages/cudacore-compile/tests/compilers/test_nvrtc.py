@@ -142,15 +142,22 @@ def test_nvrtc_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("variant", ["", ".alt"])
-def test_builtins_beside_nvrtc(variant: str, tmp_path: Path) -> None:
+def test_builtins_beside_nvrtc(python: Run, variant: str, tmp_path: Path) -> None:
     """NVRTC, which opens its builtins library without a path, would not find the library in NVRTC's own folder."""
     builtins = tmp_path / f"libnvrtc-builtins{variant}.so.12.1"
     shutil.copy(_ctypes.__file__, builtins)
-    (tmp_path / "link").mkdir()
+    library = tmp_path / "link" / "libnvrtc.so"
+    library.parent.mkdir()
     (tmp_path / f"libnvrtc{variant}.so.12").touch()
-    (tmp_path / "link" / "libnvrtc.so").symlink_to(tmp_path / f"libnvrtc{variant}.so.12")
-    _nvrtc._open_builtins(str(tmp_path / "link" / "libnvrtc.so"), (12, 1))
-    assert str(builtins) in Path("/proc/self/maps").read_text()
+    library.symlink_to(tmp_path / f"libnvrtc{variant}.so.12")
+    # In a process of its own: after another builtins library was loaded, caches store nothing.
+    result = python(f"""
+        from cudacore_compile._compilers.nvrtc import _open_builtins
+
+        _open_builtins({str(library)!r}, (12, 1))
+        print({str(builtins)!r} in open("/proc/self/maps").read())
+    """)
+    assert result.stdout == "True\n", result.stderr
 
 
 def test_load_gives_one() -> None:
