@@ -133,6 +133,19 @@ def test_builders_end_alone(device: ch.Device, stream: ch.Stream, add: ch.Kernel
     other.close()
 
 
+def test_one_thread_begins(stream: ch.Stream, cuda_sim: Any) -> None:
+    """Closed meanwhile, a builder would leave its stream in a capture; two threads could begin captures at once."""
+    builder = stream.create_graph_builder()
+    with in_the_middle(cuda_sim, "cuStreamBeginCapture", builder.begin_building) as thread:
+        for call in (builder.close, builder.begin_building):
+            with pytest.raises(RuntimeError, match="another call is using this GraphBuilder"):
+                call()
+    assert ends([thread])
+    assert builder.is_building
+    builder.close()
+    stream.sync()
+
+
 def test_builders_take_no_work_during_their_calls(
     stream: ch.Stream, add: ch.Kernel, numbers: Numbers, cuda_sim: Any
 ) -> None:

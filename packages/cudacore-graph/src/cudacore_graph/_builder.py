@@ -76,7 +76,8 @@ class GraphBuilder(Builder, Made):
     _state = BuilderState.CLOSED
     _capture: Capture | None = None
     _own: Stream | None = None  # the stream
-    _work: Stream | None = None  # the stream that others submit work to, only while the builder accepts it
+    # Another face of the stream, until building ends: work is submitted to it. A call that changes the state takes it.
+    _work: Stream | None = None
 
     @classmethod
     def _init(
@@ -85,6 +86,7 @@ class GraphBuilder(Builder, Made):
         """Make a builder of a stream. A fork gets the capture that it belongs to; a body gets a new capture."""
         self = cls.__new__(cls)
         self._own = view_of(stream)
+        self._work = view_of(stream)
         self._kind = kind
         self._capture = capture
         self._state = BuilderState.NOT_STARTED
@@ -131,7 +133,7 @@ class GraphBuilder(Builder, Made):
         closed. Work that was captured into a conditional body remains in the body. Views of the graph, and graphs that
         were made from it, remain valid. An exception in a ``with`` block closes the builder, too.
         """
-        if self._state is BuilderState.CAPTURING:
+        if self._state in (BuilderState.NOT_STARTED, BuilderState.CAPTURING):
             with self._alone("close", self):
                 self._close()
         else:
@@ -178,18 +180,19 @@ class GraphBuilder(Builder, Made):
             raise ValueError(f"mode is {mode!r}; it must be 'global', 'thread_local' or 'relaxed'")
         if self._state is not BuilderState.NOT_STARTED:
             raise self._illegal("begin building")
-        face = self._own_stream()
-        stream = hold(face)
-        if self._capture is None:
-            out = out_box("cch_graph")
-            check_begun(lib.cch_capture_begin(out, stream, _MODES[mode]))
-            self._capture = Capture(adopt(GraphDefinition, out))
-        else:
-            check_begun(lib.cch_capture_begin_to(hold(self._capture.graph), stream, _MODES[mode]))
-        if mode != "relaxed" or face == PER_THREAD_DEFAULT_STREAM:
-            self._capture.thread = threading.get_ident()
-        self._capture.mode = mode
-        self._take_work()
+        with self._alone("begin building", self):
+            face = self._own_stream()
+            stream = hold(face)
+            if self._capture is None:
+                out = out_box("cch_graph")
+                check_begun(lib.cch_capture_begin(out, stream, _MODES[mode]))
+                self._capture = Capture(adopt(GraphDefinition, out))
+            else:
+                check_begun(lib.cch_capture_begin_to(hold(self._capture.graph), stream, _MODES[mode]))
+            if mode != "relaxed" or face == PER_THREAD_DEFAULT_STREAM:
+                self._capture.thread = threading.get_ident()
+            self._capture.mode = mode
+            self._take_work()
         return self
 
     def end_building(self) -> GraphBuilder:
@@ -479,7 +482,6 @@ class GraphBuilder(Builder, Made):
     def _take_work(self) -> None:
         # With the per-thread default stream, `_stream` stays None, so that each use calls _accept_work(), which checks
         # the thread.
-        self._work = view_of(self._own_stream())
         self._stream = None if self._own == PER_THREAD_DEFAULT_STREAM else self._work
         self._state = BuilderState.CAPTURING
 
