@@ -98,7 +98,7 @@ def test_no_more_threads(python: Callable[..., Any]) -> None:
         from cudacore_compile._compilers.interrupt import run_interruptibly
 
         pages = int(open("/proc/self/statm").read().split()[0])
-        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (4 << 20), -1))
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (4 << 20), resource.RLIM_INFINITY))
         run_interruptibly(lambda: print("called"), lambda: None)
         """
     )
