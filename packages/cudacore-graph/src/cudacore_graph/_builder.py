@@ -181,15 +181,14 @@ class GraphBuilder(Builder, Made):
         if self._state is not BuilderState.NOT_STARTED:
             raise self._illegal("begin building")
         with self._alone("begin building", self):
-            face = self._own_stream()
-            stream = hold(face)
+            own = self._own_stream()
             if self._capture is None:
                 out = out_box("cch_graph")
-                check_begun(lib.cch_capture_begin(out, stream, _MODES[mode]))
+                check_begun(lib.cch_capture_begin(out, hold(own), _MODES[mode]))
                 self._capture = Capture(adopt(GraphDefinition, out))
             else:
-                check_begun(lib.cch_capture_begin_to(hold(self._capture.graph), stream, _MODES[mode]))
-            if mode != "relaxed" or face == PER_THREAD_DEFAULT_STREAM:
+                check_begun(lib.cch_capture_begin_to(hold(self._capture.graph), hold(own), _MODES[mode]))
+            if mode != "relaxed" or own == PER_THREAD_DEFAULT_STREAM:
                 self._capture.thread = threading.get_ident()
             self._capture.mode = mode
             self._take_work()
