@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 _PTX_SKIPPED = r"//[^\n]*|/\*.*?\*/"
@@ -13,7 +14,7 @@ _PTX_NAME = re.compile(r"[\w$%]+")
 _PTX_PARAMETER = re.compile(
     r"\.param (?:\.align (?P<align>\d+) )?\.(?P<type>[a-z]+)(?P<bits>8|16|32|64)"
     r"(?P<pointer> \.ptr(?: \.(?:global|const|shared|local))?)?(?: \.align \d+)?"
-    r" [\w$%]+(?P<extents>(?: \[ \d+ \])*)"
+    r"(?P<extents>(?: \[ \d+ \])*)"
 )
 _PTX_SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 
@@ -102,7 +103,16 @@ def _ptx_entry(ptx: str, at: int) -> tuple[str, list[PTXParameter]] | None:
 
 def _ptx_parameter(words: list[str]) -> PTXParameter | None:
     """Read ``.param .align 8 .b8 name[24]`` and similar declarations."""
-    match = _PTX_PARAMETER.fullmatch(" ".join(words))
+    name_at = words.index("[") - 1 if "[" in words else len(words) - 1
+    if name_at < 0 or not _PTX_NAME.fullmatch(words.pop(name_at)):
+        return None
+    return _declared(" ".join(words))
+
+
+@lru_cache(maxsize=256)
+def _declared(text: str) -> PTXParameter | None:
+    """Read a declaration without its name. Parameters of the same type are one object."""
+    match = _PTX_PARAMETER.fullmatch(text)
     if match is None:
         return None
     size = _PTX_SIZES[match["bits"]]
