@@ -25,6 +25,12 @@ from packing import (
 from cudacore_handles import _native
 
 
+class Replaceable:
+    """An object whose class can be replaced."""
+
+    __slots__ = ("__weakref__",)
+
+
 def test_pointer_code() -> None:
     """A buffer would not arrive as its address, or a closed buffer would arrive as a null pointer."""
     assert one(Address(ADDRESS), 8) == struct.pack("=Q", ADDRESS)
@@ -136,6 +142,29 @@ def test_values_that_live_only_in_the_tuple() -> None:
 
 
 # ---- memory of the registry of types
+
+
+def test_class_that_ends_while_arguments_are_packed() -> None:
+    """A value of a new class at the address of a freed class would be packed by the converter of the freed class."""
+    first, second = Replaceable(), Replaceable()
+
+    def convert(value: object, size: int, kind: int) -> int:
+        first.__class__ = Replaceable
+        gc.collect()
+        for _ in range(100):
+            made.append(type("New", (Replaceable,), {"__slots__": ()}))
+            if id(made[-1]) == freed:
+                second.__class__ = made[-1]
+        return 1
+
+    made: list[type] = []
+    first.__class__ = type("Passing", (Replaceable,), {"__slots__": ()})
+    freed, gone = id(type(first)), weakref.ref(type(first))
+    _native.register(type(first), convert)
+    with pytest.raises(TypeError, match=r"^argument 1: cannot pass a '.*Replaceable' to a kernel"):
+        _native.pack(layout(8, 8), (first, second))
+    gc.collect()
+    assert gone() is None
 
 
 def test_registry_does_not_keep_types_alive() -> None:

@@ -51,8 +51,8 @@ bool types_read(const state *st, const void *type, type_entry *out) {
   for (size_t i = 0; i < ATTRIBUTES; ++i)
     Py_XINCREF(out->attributes[i].property);
   Py_XINCREF(out->given);
+  out->weak = Py_XNewRef((PyObject *)(uintptr_t)out->type);
   read_end(st);
-  out->weak = NULL;
   return out->type != NULL;
 }
 

@@ -52,8 +52,8 @@ typedef struct attribute {
  */
 typedef struct type_entry {
   const void *type; /* the key, borrowed; NULL marks a free slot */
-  PyObject *weak;
-  PyObject *given;                  /* a converter, a capsule with an exchange API, or paths */
+  PyObject *weak;   /* a weak reference to the type; in a copy, a reference, so that no other type gets the address */
+  PyObject *given;  /* a converter, a capsule with an exchange API, or paths */
   const dl_exchange_api *exchange;  /* used by PACKING_EXCHANGE */
   attribute attributes[ATTRIBUTES]; /* of PACKING_PATHS: the path, which ends at a name that is NULL; then the dtype */
   packing packing;
