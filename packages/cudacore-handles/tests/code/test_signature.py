@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cudacore_handles._code.contents import read_contents
 from cudacore_handles._code.mangled_names import name_parameters
 from cudacore_handles._code.param_kinds import ParamKind, parameters_of
 from cudacore_handles._code.ptx_signatures import ptx_signatures
@@ -79,6 +80,15 @@ def test_contradicting_declarations() -> None:
     """If the declarations of a kernel contradict each other, one of them would be used."""
     ptx = ".entry f(.param .u32 x);\n.entry f(.param .u32 x) {}\n.entry g(.param .u32 x);\n.entry g(.param .f32 x) {}"
     assert ptx_signatures(ptx) == {"f": "n4"}
+
+
+@pytest.mark.parametrize(
+    "code", [".entry f(.param .b8 x[N]) {}", ".entry f(.param .align N .b8 x[8]) {}", ".global .b8 x[4][N];"]
+)
+def test_numbers_that_are_too_long(code: str) -> None:
+    """Python's limit for the digits of an int would end the reading of damaged code with another error."""
+    found = read_contents(code.replace("N", "9" * 5000).encode(), "ptx", {})
+    assert (found.kernels, found.globals) == ((), ())
 
 
 @settings(deadline=None)  # a busy machine can be slow

@@ -111,6 +111,7 @@ def test_cuda_array_interface(buffer: Buffer, stream: Stream) -> None:
         ({"data": (0, False)}, BufferError, "no address, but 4 elements"),
         ({"shape": (-4,)}, ValueError, "non-negative"),
         ({"stream": 0}, BufferError, "stream of the __cuda_array_interface__ is 0"),
+        ({"stream": 2**64}, BufferError, "stream of the __cuda_array_interface__ is 18446744073709551616"),
     ],
 )
 def test_bad_cuda_array_interface(fields: Any, error: type[Exception], message: str, buffer: Buffer) -> None:

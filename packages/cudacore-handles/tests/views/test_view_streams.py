@@ -38,14 +38,16 @@ def test_stream_is_needed_for_device_memory(buffer: Buffer, stream: Stream) -> N
     [
         (-2, ValueError, "stream_ptr is -2"),
         (2**64, ValueError, "stream_ptr is 18446744073709551616"),
-        ("x", TypeError, "stream_ptr must be an int"),
-        (True, TypeError, "stream_ptr must be an int"),
+        ("x", TypeError, "stream_ptr must be an int|Stream or GraphBuilder expected"),
+        (True, TypeError, "stream_ptr must be an int|Stream or GraphBuilder expected"),
     ],
 )
 def test_bad_streams(given: Any, error: type[Exception], message: str, buffer: Buffer) -> None:
     """An invalid value would be used as the address of a stream."""
-    with pytest.raises(error, match=message):
-        View.from_dlpack(buffer, given)
+    array = Interface(shape=(4,), data=(buffer.handle, False))
+    for function, source in ((View.from_dlpack, buffer), (View.from_cuda_array_interface, array)):
+        with pytest.raises(error, match=message):
+            function(source, given)
 
 
 def test_a_closed_stream(buffer: Buffer, device: Device) -> None:

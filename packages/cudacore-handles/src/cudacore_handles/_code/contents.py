@@ -56,7 +56,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VARIABLE = re.compile(
     r"^\s*(?:\.(?:visible|weak|extern|common)\s+)?\.(?P<space>global|const)\s+(?:\.attribute\([^)]*\)\s*)?"
     r"(?:\.align\s+\d+\s+)?\.(?P<vector>v[24]\s+\.)?[a-z]+(?P<bits>8|16|32|64|128)\s+(?P<name>[\w$%]+)"
-    r"(?P<extents>(?:\[\d+\])*)",
+    r"(?P<extents>(?:\[\d{1,9}\])*)(?!\[\d|[\w$%])",
     re.MULTILINE,
 )
 

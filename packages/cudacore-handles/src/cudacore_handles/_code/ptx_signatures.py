@@ -12,9 +12,9 @@ _PTX_ENTRY = re.compile(r"\.entry\b")
 _PTX_TOKEN = re.compile(rf"(?:\s+|{_PTX_SKIPPED})*(?P<token>\.?[\w$%@]+|\S)", re.DOTALL)
 _PTX_NAME = re.compile(r"[\w$%]+")
 _PTX_PARAMETER = re.compile(
-    r"\.param (?:\.align (?P<align>\d+) )?\.(?P<type>[a-z]+)(?P<bits>8|16|32|64)"
+    r"\.param (?:\.align (?P<align>\d{1,9}) )?\.(?P<type>[a-z]+)(?P<bits>8|16|32|64)"
     r"(?P<pointer> \.ptr(?: \.(?:global|const|shared|local))?)?(?: \.align \d+)?"
-    r"(?P<extents>(?: \[ \d+ \])*)"
+    r"(?P<extents>(?: \[ \d{1,9} \])*)"
 )
 _PTX_SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 

@@ -264,7 +264,7 @@ class StridedMemoryView(_native.ViewHandle):
         else:
             producer = None if interface.get("stream") is None else as_integer(interface["stream"]) or -1
         if producer is not None:
-            if producer <= 0:
+            if not 0 < producer < 2**64:
                 raise BufferError(
                     f"the stream of the __cuda_array_interface__ is {interface.get('stream')!r}; it must be an address"
                 )
@@ -531,7 +531,7 @@ def _device_of(address: int) -> tuple[int, int]:
 def _consumer(stream_ptr: Any) -> int:
     number = as_integer(stream_ptr)
     if number is not None:
-        if number < -1:
+        if not -1 <= number < 2**64:
             raise ValueError(f"stream_ptr is {number}; it must be a stream's address, or -1 for no order")
         return number or 1
     from cudacore_handles._stream.stream import Stream_accept
