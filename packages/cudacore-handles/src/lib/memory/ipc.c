@@ -153,6 +153,7 @@ static int resolve(cch_stream **out, const cch_pool *pool, cch_stream *stream) {
   if (status != 0 || (*out)->context != NULL)
     return status;
   cch_stream_unref(*out);
+  *out = NULL; /* the caller drops it after a failure, too */
   cch_context *primary;
   CCH__RETURN_FAILURE(
       cch_context_primary(&primary, pool->location_type == CCH_LOCATION_DEVICE ? pool->location_id : 0));

@@ -180,11 +180,29 @@ static void threads_import_the_pool(void) {
   close_shared(&s);
 }
 
+/* A default stream that was resolved without a context is dropped once, also if no other context can be used. */
+static void default_stream_without_context(void) {
+  shared s;
+  cch_deviceptr *memory = NULL;
+  open_shared(&s);
+  OK(cch_context_set_current(NULL));
+  cch_stream *stream = cch_stream_legacy();
+  sim.reset();
+  sim.fail("cuCtxGetCurrent", 2, CUDA_ERROR_UNKNOWN);
+  CHECK_EQ(cch_deviceptr_import_part(&memory, s.imported, &s.handles[0], 0, SIZE, stream), CUDA_ERROR_UNKNOWN);
+  sim.reset();
+  OK(cch_deviceptr_import_part(&memory, s.imported, &s.handles[0], 0, SIZE, stream));
+  cch_deviceptr_unref(memory);
+  cch_stream_unref(stream);
+  close_shared(&s);
+}
+
 int main(void) {
   check_open();
   RUN(end_without_streams_waits);
   RUN(threads_import_what_others_drop);
   RUN(import_ends_beside_another);
   RUN(threads_import_the_pool);
+  RUN(default_stream_without_context);
   return 0;
 }
