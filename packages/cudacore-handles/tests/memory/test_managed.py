@@ -291,6 +291,17 @@ def test_empty_buffers(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.S
 # ---- the warning about access by the host
 
 
+def test_subclass() -> None:
+    """Buffers of a subclass whose ``__init__`` does not call the base's would have no ``prefetch``."""
+
+    class Named(ch.LegacyManagedMemoryResource):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+    with Named("mine").allocate(16) as buffer:
+        assert isinstance(buffer, ch.ManagedBuffer)
+
+
 def test_the_host_must_keep_away(monkeypatch: pytest.MonkeyPatch, device: ch.Device) -> None:
     """No warning would appear before a host access causes a segmentation fault, or a correct program would get one."""
     ch.reset_concurrent_access_warning()

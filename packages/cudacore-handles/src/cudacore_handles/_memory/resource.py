@@ -137,7 +137,6 @@ class SynchronousMemoryResource(AccessibleMemoryResource):
 
     _is_host_accessible = True
     _device_id = -1
-    _buffer_class: type[Buffer] = Buffer
     _free = "cuMemFree"
     _where: str
 
@@ -166,6 +165,10 @@ class SynchronousMemoryResource(AccessibleMemoryResource):
     def _call(self, out: Any, nbytes: int) -> int:
         """Call the function of the library that allocates."""
         raise NotImplementedError
+
+    @property
+    def _buffer_class(self) -> type[Buffer]:
+        return Buffer
 
     @property
     def device_id(self) -> int:
@@ -209,9 +212,8 @@ class LegacyManagedMemoryResource(SynchronousMemoryResource):
     _where = "managed memory"
 
     def __init__(self) -> None:
-        from cudacore_handles._memory.managed import ManagedBuffer, warn_of_no_concurrent_access
+        from cudacore_handles._memory.managed import warn_of_no_concurrent_access
 
-        self._buffer_class = ManagedBuffer
         warn_of_no_concurrent_access(stacklevel=2)
 
     if TYPE_CHECKING:
@@ -220,6 +222,12 @@ class LegacyManagedMemoryResource(SynchronousMemoryResource):
 
     def _call(self, out: Any, nbytes: int) -> int:
         return lib.cch_deviceptr_alloc_managed(out, hold(current_or_own_context()), nbytes, _MEM_ATTACH_GLOBAL)
+
+    @property
+    def _buffer_class(self) -> type[ManagedBuffer]:
+        from cudacore_handles._memory.managed import ManagedBuffer
+
+        return ManagedBuffer
 
     @property
     def is_managed(self) -> bool:
