@@ -248,7 +248,9 @@ def test_options_object(view: ch.StridedMemoryView) -> None:
     options = ch.TensorMapDescriptorOptions([8, 16], swizzle=swizzle)  # type: ignore[arg-type]
     assert options.box_dim == (8, 16)
     made = view.as_tensor_map((8, 16), swizzle=swizzle)
-    for given in (options, {"box_dim": (8, 16), "swizzle": swizzle}):
+    sizes = np.array([8, 16])
+    assert bytes(view.as_tensor_map(sizes, swizzle=swizzle)) == bytes(made)
+    for given in (options, *({"box_dim": box, "swizzle": swizzle} for box in ((8, 16), sizes))):
         assert bytes(view.as_tensor_map(options=given)) == bytes(made)
     with pytest.raises(TypeError, match="give either options or the individual arguments of the tensor map, not both"):
         view.as_tensor_map((8, 16), options=options)
@@ -256,6 +258,7 @@ def test_options_object(view: ch.StridedMemoryView) -> None:
         view.as_tensor_map()
     for wrong, message in (
         ({"box_dim": 8}, "box_dim must be a tuple of ints, not 8, of type int"),
+        ({"box_dim": np.array(8)}, r"box_dim must be a tuple of ints, not array\(8\), of type ndarray"),
         ({"box_dim": (8, "a")}, r"box_dim\[1\] must be an int, not 'a', of type str"),
         ({"box_dim": (8, 8), "swizzle": 1}, "swizzle must be a TensorMapSwizzle, not 1, of type int"),
         ({"box_dim": (8, 8), "interleave": "x"}, "interleave must be a TensorMapInterleave, not 'x', of type str"),
@@ -332,6 +335,7 @@ def test_images(memory: ch.Buffer) -> None:
     [
         ((2, 8, 8, 16), ((0,), (0, 0), 8, 64), "pixel_box_lower_corner has 1 elements; it must have 2"),
         ((2, 8, 8, 16), (0, (0, 0), 8, 64), "pixel_box_lower_corner must be a tuple of ints, not int"),
+        ((2, 8, 8, 16), (np.array(0), (0, 0), 8, 64), "pixel_box_lower_corner must be a tuple of ints, not numpy.ndar"),
         ((2, 8, 8, 16), ((0, -129), (0, 0), 8, 64), "pixel_box_lower_corner[1] is -129; it must be from -128 to 127"),
         ((2, 8, 8, 16), ((0, 0), (128, 0), 8, 64), "pixel_box_upper_corner[0] is 128; it must be from -128 to 127"),
         ((2, 8, 8, 16), ((0, 4), (0, -4), 8, 64), "the bounding box is empty along axis 2, which has 8 pixels: its "),

@@ -241,12 +241,14 @@ def check_choice(name: str, cls: type[enum.IntEnum], given: Any) -> int:
 
 
 def as_ints(name: str, given: Any) -> tuple[int, ...]:
-    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+    is_sequence = hasattr(given, "__getitem__") and not isinstance(given, (str, bytes, dict))
+    if not is_sequence or getattr(given, "ndim", 1) == 0:
         raise TypeError(f"{name} must be a tuple of ints, not {given!r}, of type {type(given).__name__}")
-    for place, one in enumerate(given):
+    ints = tuple(given)
+    for place, one in enumerate(ints):
         if as_integer(one) is None:
             raise TypeError(f"{name}[{place}] must be an int, not {one!r}, of type {type(one).__name__}")
-    return tuple(given)
+    return ints
 
 
 def _elements(view: StridedMemoryView, data_type: Any) -> tuple[StridedMemoryView, int]:

@@ -35,8 +35,12 @@ static int read_axes(const state *st, const char *name, PyObject *given, int32_t
   if (!PySequence_Check(given) || PyUnicode_Check(given) || PyBytes_Check(given))
     return raise_not_int(name, ALL, given);
   PyObject *axes = PySequence_Tuple(given);
-  if (axes == NULL)
-    return -1;
+  if (axes == NULL) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError))
+      return -1;
+    PyErr_Clear(); /* an array without dimensions */
+    return raise_not_int(name, ALL, given);
+  }
   int status = 0;
   if (PyTuple_Size(axes) != count)
     status = raise_error(PyExc_ValueError, "%s has %zd elements; it must have %d: one for each of its axes", name,
