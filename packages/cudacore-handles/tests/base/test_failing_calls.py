@@ -11,6 +11,7 @@ import pytest
 from kernel_sources import PTX
 
 import cudacore_handles as ch
+import cudacore_handles.texture as ct
 from cudacore_handles._memory.resource import _SynchronousMemoryResource
 from failing_calls import ON_THE_WAY, Operation, fail_each, nothing
 
@@ -128,6 +129,44 @@ def use_green_context(w: World, _: Any) -> None:
 
 name = "Device.create_context"
 OPERATIONS[name] = Operation(name, use_green_context, quiet=(*NOT_NEEDED, *ON_THE_WAY))
+
+
+def of_interface(w: World, stream: Any, given: Any) -> Any:
+    """Make a view of an array of another library, and order the streams."""
+    fields = {"shape": (16,), "typestr": "<f4", "data": (w.a.handle, False), "version": 3, "stream": stream}
+    array = type("Array", (), {"__cuda_array_interface__": fields})()
+    return ch.StridedMemoryView.from_cuda_array_interface(array, given)
+
+
+for ahead in (1, 2):
+    operation(f"a view, {ahead} waits for a stream", lambda w, _, n=ahead: of_interface(w, int(w.stream.handle), n))
+    operation(f"a view, a stream waits for {ahead}", lambda w, _, n=ahead: of_interface(w, n, w.stream))
+operation("a view, 1 waits for 2", lambda w, _: of_interface(w, 2, 1))
+
+ARRAY = ct.OpaqueArrayOptions((8, 4), "float32", num_channels=1, is_surface_load_store=True)
+LEVELS = ct.MipmappedArrayOptions((8, 4), "float32", num_channels=1, num_levels=2)
+
+
+def resource(w: World) -> ct.ResourceDescriptor:
+    return ct.ResourceDescriptor.from_opaque_array(w.device.create_opaque_array(ARRAY))
+
+
+operation("Device.create_opaque_array", lambda w, _: w.device.create_opaque_array(ARRAY))
+operation("Device.create_mipmapped_array", lambda w, _: w.device.create_mipmapped_array(LEVELS))
+operation(
+    "MipmappedArray.get_level", lambda w, array: array.get_level(1), lambda w: w.device.create_mipmapped_array(LEVELS)
+)
+operation(
+    "Device.create_texture_object",
+    lambda w, r: w.device.create_texture_object(resource=r, options=ct.TextureObjectOptions()),
+    resource,
+)
+operation("Device.create_surface_object", lambda w, r: w.device.create_surface_object(resource=r), resource)
+operation("Kernel.attributes(current context)", lambda w, _: w.code.get_kernel("add").attributes.num_regs)
+operation("Kernel.attributes[device]", lambda w, _: w.code.get_kernel("add").attributes[w.device].num_regs)
+operation("Device.can_access_peer", lambda w, _: w.device.can_access_peer(1))
+operation("Context.resources", lambda w, _: w.device.context.resources.sm)
+
 
 # Every operation runs while the context of its device is current. Operations that do not depend on the current context
 # also run while another device's context is current, and without a current context.
