@@ -17,7 +17,7 @@ Case = dict[str, Any]
 Bytes = npt.NDArray[np.uint8]
 
 SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # the size of an element in bytes, by CUtensorMapDataType
-BASE, MEMORY, ROOM = 8192, 65536, 1 << 18
+BASE, MEMORY, ROOM, ARENA = 8192, 65536, 1 << 18, 1 << 20
 _CLUSTER_DIMENSION = 4
 
 # Bits of special floating-point numbers, by their size in bytes.
@@ -56,12 +56,16 @@ class Copier:
         self._call = machine.call
         self._functions: dict[str, ctypes.c_void_p] = {}
         self._modules: list[ctypes.c_void_p] = []
-        self._memory, self._source, self._to, self._status = (self._allocate(n) for n in (MEMORY, ROOM, ROOM, 4096))
+        # One allocation, because some recorded copies read beyond MEMORY: the other parts, and zeros after them.
+        self._memory = self._allocate(ARENA)
+        self._source = self._memory + MEMORY
+        self._to = self._source + ROOM
+        self._status = self._to + ROOM
+        self._write(self._memory, np.zeros(ARENA, np.uint8))
 
     def close(self) -> None:
         """Free the memory, and unload the kernels."""
-        for address in (self._memory, self._source, self._to, self._status):
-            self._call("cuMemFree_v2", ctypes.c_uint64(address))
+        self._call("cuMemFree_v2", ctypes.c_uint64(self._memory))
         for module in self._modules:
             self._call("cuModuleUnload", module)
 
