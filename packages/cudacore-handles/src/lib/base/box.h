@@ -61,8 +61,6 @@ void cch__box_ref_many(void *box, size_t count);
 void cch__box_unref(void *box);
 /* Drops a reference unless it is the last one. */
 bool cch__box_unref_unless_last(cch__box *box);
-/* Returns whether the caller's reference is the only one to the box. */
-bool cch__box_is_last(const cch__box *box);
 static inline size_t cch__box_references(const cch__box *box) {
   return atomic_load_explicit(&box->references, memory_order_acquire);
 }

@@ -38,8 +38,10 @@ struct cch_stream {
   size_t uses;                  /* how many of the references are uses of memory; guarded by a lock of uses.c */
   _Atomic(cch_graph *) capture; /* weak: the graph that the stream is captured into; changed under cch__captures_lock */
   _Atomic(uint64_t) capture_id; /* the number of the capture that the stream is in */
-  atomic_size_t frees;          /* cch__frees at the last wait for the stream */
-  uint64_t number; /* no two streams that the library creates have the same one; 0 for streams of other code */
+  cch_stream *into;    /* the stream that it was joined into last, in the capture `joined_in`; both are guarded by */
+  uint64_t joined_in;  /* cch__captures_lock */
+  atomic_size_t frees; /* cch__frees at the last wait for the stream */
+  uint64_t number;     /* no two streams that the library creates have the same one; 0 for streams of other code */
 };
 
 struct cch_event {
@@ -259,10 +261,9 @@ struct cch_surface {
   cch_array *array;
 };
 
-/* Defined in graph/graph.h, stream/capture_join.c and stream/capture_memory.c. */
+/* Defined in graph/graph.h and stream/capture_memory.c. */
 typedef struct cch__hierarchy cch__hierarchy;
 typedef struct cch__level cch__level;
-typedef struct cch__joined cch__joined;
 typedef struct cch__runs cch__runs;
 
 /* A capture into a graph. It ends when the graph's box is destroyed, or earlier. */
@@ -286,12 +287,7 @@ struct cch_graph {
   atomic_bool has_room;  /* true only if the level has room for one more record */
   atomic_bool destroyed; /* a capture into the graph failed, and the driver has destroyed the graph */
   cch__capture *capture; /* guarded by cch__captures_lock */
-  /*
-   * The streams of the capture that were joined into others, guarded by cch__captures_lock. After a capture, only the
-   * streams with memory that the capture allocated.
-   */
-  cch__joined *joined;
-  cch__runs *runs; /* of a root with memory that captures allocated; guarded by cch__captures_lock */
+  cch__runs *runs;       /* of a root with memory that captures allocated; guarded by cch__captures_lock */
 };
 
 /*

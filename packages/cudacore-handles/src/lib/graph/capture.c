@@ -149,7 +149,6 @@ static bool can_end_here(const cch_graph *graph, const cch__capture *capture) {
 /* Forgets a capture that has ended. From now on, the graph alone keeps the objects that the capture kept. */
 static void close_capture(cch_graph *graph) {
   cch__capture *capture = cch__capture_ended(graph);
-  cch__joined_close(graph, capture->id);
   free_capture(capture);
 }
 
@@ -342,7 +341,6 @@ void cch__capture_free(cch_graph *graph) {
     cch__stream_leak(graph->capture->stream);
     close_capture(graph);
   }
-  cch__joined_free(graph);
   cch__runs_unref(graph->runs);
 }
 

@@ -238,7 +238,7 @@ cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr) {
   pthread_mutex_unlock(&stream_lock);
   const cch_deviceptr *whole = cch_deviceptr_whole(ptr);
   if (whole->graph != NULL) {
-    cch_stream *joined = cch__capture_stream(whole->graph, stream, whole->capture);
+    cch_stream *joined = cch__capture_stream(stream, whole->capture);
     cch_stream_unref(stream);
     stream = joined;
   }
@@ -537,7 +537,7 @@ bool cch__deviceptr_destroy(cch_deviceptr *ptr) {
   if (!cch__graph_is_captured(ptr->graph) && !cch__runs_drop(&launched, ptr))
     return false; /* later: the graph is being launched */
   /* During the capture, the free is captured, too. Later launches wait for the stream of the last launch. */
-  stream = cch__capture_stream(ptr->graph, stream, ptr->capture);
+  stream = cch__capture_stream(stream, ptr->capture);
   bool ended = launched == NULL || cch__use_record(ptr, stream, __func__) == 0;
   ended = ended && free_whole(ptr, launched != NULL ? launched : stream);
   cch_stream_unref(launched);

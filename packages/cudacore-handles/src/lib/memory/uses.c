@@ -214,7 +214,7 @@ static bool free_after_all(cch_deviceptr *whole, cch_context *context, cch_strea
 /* Replaces each stream that was joined in the capture of the memory by the stream that it was joined into. */
 static void follow_joins(cch_deviceptr *whole) {
   for (cch__use *use = whole->uses; use != NULL; use = use->next) {
-    cch_stream *joined = cch__capture_stream(whole->graph, use->stream, whole->capture), *left = use->stream;
+    cch_stream *joined = cch__capture_stream(use->stream, whole->capture), *left = use->stream;
     pthread_mutex_lock(&uses_lock);
     left->uses--;
     joined->uses++;

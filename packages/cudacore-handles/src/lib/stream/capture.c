@@ -5,6 +5,7 @@
 #include "base/reclaim.h"
 #include "base/registry.h"
 #include "driver/current.h"
+#include "stream/stream.h"
 
 pthread_mutex_t cch__captures_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -149,4 +150,55 @@ int cch__capture_graph(cch_graph **out, cch_stream *stream) {
   CCH__RETURN_FAILURE(CCH__IN_CONTEXT(stream->context, cch__capture_info_of(&info, stream->raw)));
   *out = info.graph != NULL ? cch__registry_find(CCH_KIND_GRAPH, info.graph) : NULL;
   return 0;
+}
+
+/* ---- joins ---- */
+
+/*
+ * Notes that a stream was joined into another one, to which this takes over a reference. The other stream goes on, so
+ * what it was joined into before is forgotten: joins never form a cycle.
+ */
+static void note_join(cch_stream *stream, cch_stream *into, uint64_t capture) {
+  pthread_mutex_lock(&cch__captures_lock);
+  cch_stream *before[] = {stream->into, into->into};
+  into->into = NULL;
+  stream->into = into;
+  stream->joined_in = capture;
+  pthread_mutex_unlock(&cch__captures_lock);
+  cch__unref_later(before[0]);
+  cch__unref_later(before[1]);
+}
+
+cch_status cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
+  CCH__REQUIRE(graph, stream);
+  if (cch__is_gone(graph) && graph->capture == NULL && !cch__is_gone(stream) && cch__is_capturing(stream->raw))
+    cch__stream_leak(stream); /* the capture has failed, and could not be ended */
+  CCH__REQUIRE_USABLE(graph, stream, into);
+  if (graph->capture == NULL)
+    return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
+  if (stream == into) /* a stream is always in order with itself */
+    return 0;
+  if (stream->raw == CU_STREAM_PER_THREAD)
+    return cch__fail(CCH_EINVAL, __func__, "the per-thread default stream cannot be joined into another stream");
+  if (into->raw == CU_STREAM_PER_THREAD && graph->capture->thread != cch__thread())
+    return cch__fail(CCH_EMISMATCH, __func__, "the default stream of another thread cannot be joined here");
+  const uint64_t id = graph->capture->id; /* read before the wait: other code can end the capture meanwhile */
+  cch_stream *resolved;
+  CCH__RETURN_FAILURE(cch__stream_resolve(&resolved, into, graph->capture->context));
+  const int status = cch_stream_wait_stream(into, stream);
+  if (status == 0)
+    note_join(stream, resolved, id);
+  else
+    cch__unref_later(resolved);
+  cch__poll();
+  return status;
+}
+
+cch_stream *cch__capture_stream(cch_stream *stream, uint64_t capture) {
+  pthread_mutex_lock(&cch__captures_lock);
+  while (stream != NULL && stream->into != NULL && stream->joined_in == capture)
+    stream = stream->into;
+  cch_stream *last = cch_stream_ref(stream);
+  pthread_mutex_unlock(&cch__captures_lock);
+  return last;
 }

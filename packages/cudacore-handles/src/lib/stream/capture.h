@@ -69,28 +69,18 @@ int cch__capture_query(bool *captured, cch_stream *stream);
  */
 int cch__capture_graph(cch_graph **out, cch_stream *stream);
 
+/*
+ * Returns a stream that is ordered after the work of `stream` in a capture; a new reference. If `stream` was joined
+ * into another stream, the result is that other stream, even after the capture. Otherwise it is `stream` itself.
+ */
+cch_stream *cch__capture_stream(cch_stream *stream, uint64_t capture);
+
 /* ---- capture_keep.c ---- */
 
 /*
  * Like cch__capture_query(). If the stream is being captured, also makes the graph keep the boxes that the work uses.
  */
 int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, size_t count);
-
-/* ---- capture_join.c ---- */
-
-/*
- * Returns a stream that is ordered after the work of `stream` in a capture into the graph; a new reference. If `stream`
- * was joined into another stream, the result is that other stream, even after the capture. Otherwise it is `stream`
- * itself.
- */
-cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture);
-/*
- * Forgets the forks of a capture that has ended. Forks with memory that the capture allocated are kept: that memory is
- * freed on the stream that they were joined into. A fork is forgotten only after those that were joined into it.
- */
-void cch__joined_close(cch_graph *graph, uint64_t capture);
-/* Forgets the forks of a graph whose box is being freed. */
-void cch__joined_free(cch_graph *graph);
 
 /* ---- capture_memory.c ---- */
 

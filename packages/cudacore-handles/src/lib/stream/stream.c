@@ -232,4 +232,7 @@ bool cch__stream_destroy(cch_stream *stream) {
   return !stream->box.owned || cch__destroyed(CCH__CALL_ON(stream, cuStreamDestroy, (stream->raw)));
 }
 
-void cch__stream_unref_held(cch_stream *stream) { cch_context_unref(stream->context); }
+void cch__stream_unref_held(cch_stream *stream) {
+  cch_stream_unref(stream->into);
+  cch_context_unref(stream->context);
+}

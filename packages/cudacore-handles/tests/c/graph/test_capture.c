@@ -141,6 +141,23 @@ static void failed_ends_are_told_apart(void) {
   cch_stream_unref(other);
 }
 
+/* Streams that were joined into each other would keep each other forever; or a default stream's memory would be lost.
+ */
+static void joins_go_one_way(void) {
+  const size_t streams = sim.live(CUDASIM_STREAM);
+  cch_graph *g = begin(CCH_CAPTURE_RELAXED);
+  cch_stream *fork;
+  OK(cch_stream_create(&fork, world.context, 0, 0));
+  OK(cch_stream_wait_stream(fork, world.stream));
+  OK(cch_capture_join(g, world.stream, fork));
+  OK(cch_capture_join(g, fork, world.stream));
+  FAILS(CCH_EINVAL, cch_capture_join(g, cch_stream_per_thread(), world.stream));
+  cch_stream_unref(fork);
+  CHECK_EQ(sim.live(CUDASIM_STREAM), streams);
+  OK(cch_capture_end(g, world.stream));
+  cch_graph_unref(g);
+}
+
 int main(void) {
   check_open();
   check_around(graphs_open, graphs_close);
@@ -148,5 +165,6 @@ int main(void) {
   RUN(dropped_captures_end);
   RUN(dropped_captures_end_from_anywhere);
   RUN(failed_ends_are_told_apart);
+  RUN(joins_go_one_way);
   return 0;
 }
