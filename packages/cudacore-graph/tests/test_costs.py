@@ -42,22 +42,12 @@ def test_removing_edges(
     assert not join.pred
 
 
-def test_adding_edges(definition: cg.GraphDefinition, device: ch.Device, cuda_sim: Any) -> None:
+def test_adding_edges(definition: cg.GraphDefinition, cuda_sim: Any) -> None:
     """Each edge would cost a second call: whether the graph has nodes that allocate memory, which it cannot have."""
     nodes = [definition.empty() for _ in range(3)]
     before = cuda_sim.calls()
     nodes[1].pred.add(nodes[0])
     assert cuda_sim.calls() - before == 1
-    # Others can add such nodes to a graph whose handle they have, or by a stream that is captured.
-    stream = device.create_stream()
-    builder = stream.create_graph_builder().begin_building()
-    memory = device.allocate(64, stream=builder)
-    captured = builder.end_building().graph_definition
-    first = captured.empty()
-    second = first.join()
-    with pytest.raises(ValueError, match="in a cycle"):
-        first.pred.add(second)
-    memory.close()
 
 
 def test_discard_of_no_edge(definition: cg.GraphDefinition) -> None:

@@ -216,50 +216,6 @@ def test_cycle(definition: cg.GraphDefinition) -> None:
         graph.update(definition)
 
 
-@pytest.mark.parametrize(
-    "close",
-    [
-        lambda first, last, new: first.pred.add(last),
-        lambda first, last, new: last.succ.add(first),
-        lambda first, last, new: first.pred.update([new, last]),
-        lambda first, last, new: setattr(last, "succ", (new, first)),
-    ],
-)
-def test_cycle_that_would_stay(definition: cg.GraphDefinition, close: Callable[..., None]) -> None:
-    """A cycle that cannot be removed again, because the graph allocates memory, would make the graph useless."""
-    memory, new = definition.allocate(64), definition.empty()
-    first = memory.join()
-    b, c = first.join(), first.join()
-    last = b.join(c)
-    before = definition.edges()
-    with pytest.raises(ValueError, match="wait for each other in a cycle"):
-        close(first, last, new)
-    assert definition.edges() == before
-    c.pred.add(b)
-    c.pred.update([new, definition.empty()])
-    last.succ.add(definition.empty())
-    definition.instantiate()
-
-
-def test_cycle_before_memory(definition: cg.GraphDefinition) -> None:
-    """A cycle could not be removed any more after a node that allocates memory was added."""
-    first = definition.empty()
-    second = first.join()
-    first.pred.add(second)
-    before = definition.nodes()
-    for add in (
-        lambda: definition.allocate(64),
-        lambda: definition.add_many([("empty", None), ("allocate", None, 64)]),
-    ):
-        with pytest.raises(ValueError, match=r"wait for each other in a cycle: remove it first"):
-            add()
-    assert definition.nodes() == before
-    first.pred.remove(second)
-    memory = definition.allocate(64)
-    memory.deallocate(memory.dptr)
-    definition.instantiate()
-
-
 def test_cycle_in_a_body(definition: cg.GraphDefinition) -> None:
     """A cycle in the body of a node would not be found, or would be searched for in the wrong graph."""
     body = definition.if_then(definition.create_condition(1)).then

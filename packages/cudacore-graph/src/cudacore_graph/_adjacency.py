@@ -22,8 +22,7 @@ class AdjacencySetProxy(_native.Adjacency, LiveSet["GraphNode"]):
     :attr:`GraphNode.pred` and :attr:`GraphNode.succ` return it. Its contents are read from the driver each time. A
     change is made completely or not at all: for a node of another graph, or one that was destroyed, a ``ValueError`` is
     raised before the driver is called. Cycles are detected when the graph is instantiated; the error names the nodes of
-    the cycle. If a graph has nodes that allocate or free memory, the driver cannot remove edges from it. Then an edge
-    that would close a cycle is a ``ValueError``.
+    the cycle. If a graph has nodes that allocate or free memory, the driver cannot remove edges from it.
     """
 
     __slots__ = ()

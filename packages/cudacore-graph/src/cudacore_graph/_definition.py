@@ -153,8 +153,8 @@ class GraphDefinition(_native.GraphHandle, Closing):
         The driver cannot remove nodes from a graph that has nodes that allocate or free memory. For such a graph, and
         for a batch with such nodes, the batch is first added to a temporary graph, which roughly doubles the time. The
         temporary graph does not detect two failures: the driver has no resources left, or it refuses to free an address
-        that was allocated and not yet freed, for instance because the graph has been instantiated. Then the nodes
-        before the failed one remain in the graph, and the error says so.
+        in memory that is allocated, for instance because a node frees it already. Then the nodes before the failed one
+        remain in the graph, and the error says so.
         """
         return _native.add_nodes(self, nodes)
 

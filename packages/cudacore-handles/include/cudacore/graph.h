@@ -204,8 +204,8 @@ CCH_EXPORT cch_status cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph
  *
  * The driver cannot remove nodes from a graph that has nodes that allocate or free memory. For such a graph, the batch
  * is tried in a separate graph first. Two kinds of failure still occur only in the real graph: the driver has no
- * resources left, or it refuses to free an address that was allocated and not yet freed, for instance because the graph
- * has been instantiated. Then the nodes before the failed one remain in the graph, and the message says so. @since 0.1
+ * resources left, or it refuses to free an address in memory that is allocated, for instance because a node frees it
+ * already. Then the nodes before the failed one remain in the graph, and the message says so. @since 0.1
  */
 CCH_EXPORT cch_status cch_graph_add_batch(cch_graph_node **CCH_NULLABLE out, cch_graph *graph,
                                           const cch_node_spec *specs, size_t count, size_t *CCH_NULLABLE failed);

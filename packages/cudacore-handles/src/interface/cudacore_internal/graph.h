@@ -105,9 +105,7 @@ typedef enum cch_edge_type {
 
 /**
  * Removes edges and adds others, which get a type, between nodes of one graph; on failure nothing has changed.
- * CUDA_ERROR_INVALID_VALUE if an added edge exists. The driver finds cycles at instantiation. CCH_EINVAL if the edges
- * make a cycle in a graph with nodes that allocate or free memory, because the driver removes no edges from such a
- * graph.
+ * CUDA_ERROR_INVALID_VALUE if an added edge exists. The driver finds cycles at instantiation.
  */
 CCH_EXPORT cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to,
                                        size_t lost_count, cch_graph_node *const *from, cch_graph_node *const *to,

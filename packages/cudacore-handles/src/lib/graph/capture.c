@@ -62,7 +62,6 @@ static int set_up(CUgraph *out, cch_graph *graph, cch__capture *capture) {
     return cch__fail_driver(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "cuStreamGetCaptureInfo");
   CCH__RETURN_FAILURE(cch__graph_keep(graph, capture->kept, "cuStreamBeginCapture"));
   capture->id = info.id;
-  graph->level->is_known = false;
   *out = info.graph;
   return 0;
 }

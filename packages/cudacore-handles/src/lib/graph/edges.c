@@ -317,113 +317,6 @@ static int remove_any(CUgraph graph, changes *edges, size_t i, const char *opera
   return remove_edge(graph, edges, i);
 }
 
-static size_t place_of(const CUgraphNode *sorted, size_t count, CUgraphNode node) {
-  return (size_t)((const CUgraphNode *)bsearch(&node, sorted, count, sizeof *sorted, cch__compare_pointers) - sorted);
-}
-
-/*
- * Finds whether edges contain a cycle: whether nodes remain if those that wait for no other node are removed, again and
- * again. `nodes` has room for both ends of all edges, and `room` for eight zeroed numbers for each edge.
- */
-static bool contain_cycle(const raw_list *edges, CUgraphNode *nodes, size_t *room) {
-  memcpy(nodes, edges->nodes, edges->count * sizeof *nodes);
-  memcpy(nodes + edges->count, edges->others, edges->count * sizeof *nodes);
-  const size_t count = cch__sort_unique(nodes, 2 * edges->count);
-  /* The edges of a node are a list. Its links are numbers of edges, beginning at 1. */
-  size_t *to = room, *next = to + edges->count, *first = next + edges->count, *waits = first + count,
-         *free_nodes = waits + count, free_count = 0, removed = 0;
-  for (size_t i = 0; i < edges->count; i++) {
-    const size_t from = place_of(nodes, count, edges->nodes[i]);
-    to[i] = place_of(nodes, count, edges->others[i]);
-    waits[to[i]]++;
-    next[i] = first[from];
-    first[from] = i + 1;
-  }
-  for (size_t i = 0; i < count; i++)
-    if (waits[i] == 0)
-      free_nodes[free_count++] = i;
-  for (; free_count > 0; removed++)
-    for (size_t i = first[free_nodes[--free_count]]; i != 0; i = next[i - 1])
-      if (--waits[to[i - 1]] == 0)
-        free_nodes[free_count++] = to[i - 1];
-  return removed != count;
-}
-
-/* Finds whether the edges of a graph and further edges contain a cycle. */
-static int find_cycle(bool *out, const cch_graph *graph, const changes *gained, const char *operation) {
-  raw_list own, all;
-  CCH__RETURN_FAILURE(query_list(&own, query_edges, graph->raw, true, true, operation));
-  all = (raw_list){.count = own.count + gained->count};
-  if (all.count == 0)
-    return 0;
-  int status = make_room(&all, true, false, operation);
-  CUgraphNode *nodes = malloc(2 * all.count * sizeof *nodes);
-  size_t *room = calloc(8 * all.count, sizeof *room);
-  if (status == 0 && (nodes == NULL || room == NULL))
-    status = cch__fail_nomem(operation);
-  if (status == 0) {
-    const size_t bytes = own.count * sizeof *nodes;
-    if (own.count > 0) {
-      memcpy(all.nodes, own.nodes, bytes);
-      memcpy(all.others, own.others, bytes);
-    }
-    for (size_t i = 0; i < gained->count; i++) {
-      all.nodes[own.count + i] = gained->from[i]->raw;
-      all.others[own.count + i] = gained->to[i]->raw;
-    }
-    *out = contain_cycle(&all, nodes, room);
-  }
-  free(nodes);
-  free(room);
-  free_raw(&own);
-  free_raw(&all);
-  return status;
-}
-
-/* Finds whether a node has no dependencies, or no dependents. */
-static int is_end(bool *out, query_fn query, CUgraphNode node) {
-  raw_list list = {0};
-  int status = query(&list, node);
-  *out = list.count == 0;
-  return status;
-}
-
-/*
- * The driver accepts cycles, and finds them at instantiation. So they are refused in graphs from which edges cannot be
- * removed. Often, one end of a single edge is a new node, and then there is no need to list all edges.
- */
-static int check_acyclic(const cch_graph *graph, const changes *gained, const char *operation) {
-  bool keeps = false, ends = false, cycle = false;
-  if (graph->level->is_known && !graph->level->has_memory && !graph->hierarchy->shared)
-    return 0;
-  CCH__RETURN_FAILURE(cch__graph_has_memory(&keeps, graph));
-  int status = 0;
-  if (keeps && gained->count == 1) {
-    status = is_end(&ends, query_dependents, gained->to[0]->raw);
-    if (status == 0 && !ends)
-      status = is_end(&ends, query_dependencies, gained->from[0]->raw);
-  }
-  if (status == 0 && keeps && !ends)
-    status = find_cycle(&cycle, graph, gained, operation);
-  if (cycle)
-    status = cch__fail(CCH_EINVAL, operation,
-                       "the nodes would wait for each other in a cycle, which could not be removed again, because the "
-                       "graph has nodes that allocate or free memory");
-  return status;
-}
-
-int cch__check_no_cycle(const cch_graph *graph, const char *operation) {
-  bool keeps, cycle = false;
-  const changes none = {0};
-  CCH__RETURN_FAILURE(cch__graph_forbids_removal(&keeps, graph));
-  int status = keeps ? 0 : find_cycle(&cycle, graph, &none, operation);
-  if (cycle)
-    status = cch__fail(CCH_EINVAL, operation,
-                       "nodes of the graph wait for each other in a cycle: remove it first, because no edge can be "
-                       "removed from a graph that has nodes that allocate or free memory");
-  return status;
-}
-
 /* Undoes the changes of the first edges. */
 static void undo_each(CUgraph graph, const changes *edges, size_t done, change_fn undo) {
   cch__destructor_enter();
@@ -452,8 +345,6 @@ static int rewire_in_turn(const cch_graph *graph, changes *lost, changes *gained
     status = check_edges(gained, graph, operation);
   if (status == 0)
     status = set_type(gained, type, operation);
-  if (status == 0 && lost->count == 0)
-    status = check_acyclic(graph, gained, operation);
   if (status == 0)
     status = change(graph->raw, lost, gained, operation);
   free(lost->data);

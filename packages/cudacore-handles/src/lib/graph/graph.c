@@ -75,7 +75,6 @@ cch_status cch_graph_create(cch_graph **out) {
     return status;
   }
   cch__graph_made(graph, raw, true);
-  graph->level->is_known = true;
   *out = graph;
   return 0;
 }

@@ -39,8 +39,6 @@ struct cch__level {
   cch__table records;  /* of cch__record */
   bool exported;       /* its handle was exported: the driver keeps the objects that the graph used at that time */
   CUuserObject object; /* by which it keeps them; NULL if there were none */
-  bool has_memory;     /* a node that allocates or frees memory was added; guarded by the turn */
-  bool is_known;       /* the library has added all of the nodes, and none contains others; guarded by the turn */
   cch__level *next;    /* the next level of the same node */
 };
 
@@ -133,8 +131,6 @@ void cch__turn_give(cch__hierarchy *const *all, size_t count);
 static inline bool cch__turn_try(const cch_graph *graph) { return pthread_mutex_trylock(&graph->hierarchy->turn) == 0; }
 /* Returns the graph that parameters of a node copy into the node; NULL if they are not those of a child graph node. */
 const cch_graph *cch__child_in(int type, const void *params);
-/* Compares two pointers, for qsort() and bsearch(). */
-int cch__compare_pointers(const void *a, const void *b);
 /* Sorts pointers, and removes duplicates. Returns the number of pointers left. */
 size_t cch__sort_unique(void *pointers, size_t count);
 
@@ -333,6 +329,8 @@ int cch__node_set_attributes(CUgraphNode raw, const CUlaunchAttribute *attribute
 void cch__node_undo(cch_graph *graph, CUgraphNode raw);
 /* Reads a node specification, whose size depends on the version that the caller was compiled for. */
 int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const char *operation);
+/* Checks the boxes of a node specification. Returns 0, or a recorded failure. */
+int cch__node_spec_check(const cch_node_spec *spec, const char *operation);
 /* Gets an attribute of a kernel node. If the driver does not have it, the value is zero and *known is false. */
 int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id);
 /* Finds whether a node may begin before a kernel that it depends on has ended, because of one of its edges. */
@@ -344,11 +342,6 @@ int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_para
 
 /* Lists the handles of a graph's nodes. The caller frees the array, which is NULL if there are none. */
 int cch__driver_nodes(CUgraphNode **out, size_t *count, CUgraph graph, const char *operation);
-/*
- * Checks that there is no cycle in a graph to which the first node that allocates or frees memory is to be added. It
- * could not be removed after that.
- */
-int cch__check_no_cycle(const cch_graph *graph, const char *operation);
 
 /* ---- node_read.c ---- */
 
@@ -368,9 +361,6 @@ void cch__trial_destroy(CUgraph trial);
  * stream is being captured into it.
  */
 int cch__graph_forbids_removal(bool *out, const cch_graph *graph);
-/* Finds whether nodes of a graph allocate or free memory, so that the driver removes neither nodes nor edges from it.
- */
-int cch__graph_has_memory(bool *out, const cch_graph *graph);
 /*
  * Checks that the driver accepts the parameters of a node, by adding a node with them to a separate graph. Returns 0,
  * or a recorded failure.

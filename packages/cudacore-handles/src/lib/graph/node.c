@@ -148,6 +148,11 @@ int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const c
   return 0;
 }
 
+int cch__node_spec_check(const cch_node_spec *spec, const char *operation) {
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(spec->context, "the context of the cch_node_spec", operation));
+  return CCH__USABLE_OR_NULL(spec->bundle, "the bundle of the cch_node_spec", operation);
+}
+
 int cch__node_is_of(const cch_graph_node *node, const cch_graph *graph, const char *operation) {
   CCH__RETURN_FAILURE(CCH__USABLE(node, "a node", operation));
   if (node->graph != graph)
@@ -261,9 +266,6 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
   CUuserObject object = NULL;
   cch_graph_node *box = NULL;
   int status = cch__node_params_fill(&params, spec->type, spec->params, spec->bundle, spec->context, operation);
-  const bool has_memory = params.type->memory != NULL;
-  if (status == 0 && has_memory && !graph->level->has_memory)
-    status = cch__check_no_cycle(graph, operation);
   if (status == 0 && out != NULL && (box = new_node(graph, NULL, spec->type, operation)) == NULL)
     status = CCH_ENOMEM;
   if (status == 0 && !atomic_load_explicit(&graph->has_room, memory_order_relaxed)) {
@@ -286,10 +288,6 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
     status = cch__driver_keep_shared(&object, graph, params.kept, 1);
   if (status == 0)
     status = add_ready(raw, box, graph, &params, object, before, edges, count, operation);
-  if (status == 0 && has_memory)
-    graph->level->has_memory = true;
-  if (spec->type == CCH_NODE_GRAPH || spec->type == CCH_NODE_CONDITIONAL)
-    graph->level->is_known = false;
   cch__node_params_unref(&params);
   if (status == 0 && out != NULL)
     *out = box;
@@ -302,8 +300,7 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
 
 int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, const cch_node_spec *spec,
                   const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count, const char *operation) {
-  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(spec->context, "the context of the cch_node_spec", operation));
-  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(spec->bundle, "the bundle of the cch_node_spec", operation));
+  CCH__RETURN_FAILURE(cch__node_spec_check(spec, operation));
   return CCH__IN_CONTEXT(spec->context, add_in_context(raw, out, graph, spec, before, edges, count, operation));
 }
 

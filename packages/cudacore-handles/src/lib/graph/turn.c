@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-int cch__compare_pointers(const void *a, const void *b) {
+static int compare_pointers(const void *a, const void *b) {
   const uintptr_t left = (uintptr_t)*(void *const *)a, right = (uintptr_t)*(void *const *)b;
   return (left > right) - (left < right);
 }
@@ -16,7 +16,7 @@ size_t cch__sort_unique(void *pointers, size_t count) {
     left++;
   if (left >= count)
     return count;
-  qsort(items, count, sizeof *items, cch__compare_pointers);
+  qsort(items, count, sizeof *items, compare_pointers);
   left = 1;
   for (size_t i = 1; i < count; i++)
     if (items[i] != items[left - 1])

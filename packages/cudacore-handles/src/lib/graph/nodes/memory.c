@@ -62,14 +62,6 @@ static int get_alloc(void *params, cch_graph_node *node, const cch_bundle *bundl
   return status != 0 ? status : CCH__NODE_GIVE(params, known, address);
 }
 
-static int read_allocation(CUdeviceptr *address, size_t *size, CUgraphNode raw) {
-  CUDA_MEM_ALLOC_NODE_PARAMS_v1 native;
-  CCH__RETURN_FAILURE(CCH__CALL(cuGraphMemAllocNodeGetParams, (raw, &native)));
-  *address = native.dptr;
-  *size = native.bytesize;
-  return 0;
-}
-
 static int fill_free(cch__node_params *out, const cch__node_source *from) {
   cch_free_node node;
   CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, address));
@@ -84,11 +76,6 @@ static int get_free(void *params, cch_graph_node *node, const cch_bundle *bundle
   (void)bundle;
   int status = CCH__CALL(cuGraphMemFreeNodeGetParams, (node->raw, &known.address));
   return status != 0 ? status : CCH__NODE_GIVE(params, known, address);
-}
-
-static int read_freed(CUdeviceptr *address, size_t *size, CUgraphNode raw) {
-  *size = 1;
-  return CCH__CALL(cuGraphMemFreeNodeGetParams, (raw, address));
 }
 
 /* ---- drivers before 12.2 ---- */
@@ -112,13 +99,10 @@ static int older_free(const cch__older_call *to, CUgraphNodeParams *params) {
 const cch__node_type cch__node_type_alloc = {.fill = fill_alloc,
                                              .get = get_alloc,
                                              .added = take_address,
-                                             .memory = read_allocation,
                                              .is_fixed = true,
                                              .older = older_alloc};
 
 const cch__node_type cch__node_type_free = {.fill = fill_free,
                                             .get = get_free,
-                                            .memory = read_freed,
-                                            .frees_memory = true,
                                             .is_fixed = true,
                                             .older = older_free};

@@ -57,12 +57,6 @@ struct cch__node_type {
   int (*context)(CUcontext *out, CUgraphNode raw);
   /* Graph number `index` in a node. NULL: nodes of the type contain no graphs. */
   int (*child)(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle, const char *operation);
-  /*
-   * Gets the memory that a node allocates or, with size 1, the address that it frees. NULL: nodes of the type do
-   * neither.
-   */
-  int (*memory)(CUdeviceptr *address, size_t *size, CUgraphNode raw);
-  bool frees_memory;
   bool is_fixed; /* the parameters cannot be changed */
   /* Makes the call of a driver before 12.2. NULL, or the result CCH_ENOSYMBOL: a newer driver is needed. */
   int (*older)(const cch__older_call *to, CUgraphNodeParams *params);
