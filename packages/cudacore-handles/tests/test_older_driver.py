@@ -241,7 +241,7 @@ def test_sizes_of_values(device: ch.Device) -> None:
     buffer = ch.LegacyPinnedMemoryResource().allocate(100)
     values = (1, 1.0, True, None, 1j, np.float32(1), np.complex64(1), ctypes.c_short(1), b"x" * 20, buffer)
     made = by_values(values)
-    assert [size for _, size, _ in made] == [8, 8, 8, 8, 16, 4, 8, 2, 20, 8]
-    assert [offset for offset, _, _ in made] == [16 * n for n in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10)]
-    assert [kind for _, _, kind in made if kind is not ParamKind.UNKNOWN] == [ParamKind.FLOAT]
+    assert [p.size for p in made] == [8, 8, 8, 8, 16, 4, 8, 2, 20, 8]
+    assert [p.offset for p in made] == [16 * n for n in (0, 1, 2, 3, 4, 5, 6, 7, 8, 10)]
+    assert [p.kind for p in made if p.kind is not ParamKind.UNKNOWN] == [ParamKind.FLOAT]
     buffer.close()

@@ -27,7 +27,7 @@ _MEMORY = {
     GraphMemoryType.MANAGED: (lib.CCH_LOCATION_DEVICE, lib.CCH_ALLOCATION_MANAGED),
 }
 # The layout of one pointer parameter. Packing an operand with this layout converts it to its address.
-_ONE_POINTER = pack_layout([(0, 8, ParamKind.POINTER, "")])
+_ONE_POINTER = pack_layout([ParamInfo(0, 8, ParamKind.POINTER)])
 # An argument of a kernel that is read from a node.
 KernelValue: TypeAlias = int | float | bool | bytes
 _FLOATS = {2: "e", 4: "f", 8: "d"}  # formats of `struct`, by size

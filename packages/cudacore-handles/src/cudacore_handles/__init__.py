@@ -18,9 +18,9 @@ from cudacore_handles._base.module_attributes import publish as _publish
 from cudacore_handles._base.paths import get_cmake_dir, get_include, get_library, get_pkgconfig_dir
 from cudacore_handles._capsule import from_capsule
 from cudacore_handles._cffi import lib as _lib
-from cudacore_handles._code.kernel import Kernel, ParamInfo
+from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._code.object_code import ObjectCode
-from cudacore_handles._code.param_kinds import ParamKind
+from cudacore_handles._code.param_kinds import ParamInfo, ParamKind
 from cudacore_handles._driver.context import Context
 from cudacore_handles._driver.device import ComputeCapability, Device, MemoryInfo
 from cudacore_handles._launch.launch import PreparedLaunch, launch, set_array_type_checks

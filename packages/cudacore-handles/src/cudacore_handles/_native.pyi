@@ -295,10 +295,6 @@ class Config:
 
     def _store(self, config: bytes, /) -> None:
         """Store a cch_launch_config, given as bytes."""
-    @property
-    def _shared_bytes(self) -> int: ...
-    @property
-    def _flags(self) -> int: ...
 
 class PreparedLaunch:
     """A launch of one kernel with packed arguments, for hot loops. :meth:`Kernel.prepare` makes it.

@@ -283,4 +283,4 @@ def test_any_text_as_a_name(text: str) -> None:
 )
 def test_merging(symbol: str | None, signature: str | None, sizes: list[int], expected: str) -> None:
     """A kind on which name and PTX disagree would be used, or a kind that only one of them has would be lost."""
-    assert " ".join(p.kind for p in parameters_of(symbol, signature, sizes)) == expected
+    assert " ".join(p.kind for p in parameters_of(symbol, signature, [(0, size) for size in sizes])) == expected

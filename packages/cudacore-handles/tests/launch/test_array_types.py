@@ -85,7 +85,7 @@ ALSO = {
 
 
 def pack(value: Any, pointee: str) -> bytes:
-    return _native.pack(pack_layout([(*POINTER, pointee)]), (value,), None)
+    return _native.pack(pack_layout([ch.ParamInfo(*POINTER, pointee)]), (value,), None)
 
 
 @pytest.mark.parametrize("protocol", MAKERS)
@@ -117,7 +117,7 @@ def test_types_that_numpy_does_not_have(cls: type[Array], name: str) -> None:
 def test_message() -> None:
     """The error would not say which argument it is, what was given, what is wanted, and what to do."""
     with pytest.raises(TypeError) as caught:
-        _native.pack(pack_layout([(0, 8, ParamKind.POINTER, ""), (8, 8, ParamKind.POINTER, "float32")]),
+        _native.pack(pack_layout([ch.ParamInfo(*POINTER), ch.ParamInfo(8, 8, ParamKind.POINTER, "float32")]),
                      (0, exported(ExchangedArray, "float64")), None)  # fmt: skip
     assert str(caught.value) == (
         "argument 1: dlpack_producers.ExchangedArray is an array of float64, but the parameter is a pointer to float; "

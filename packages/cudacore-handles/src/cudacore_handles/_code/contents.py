@@ -10,7 +10,6 @@ from cudacore_handles._base.errors import UnsupportedCodeError
 from cudacore_handles._code.cubin import Cubin
 from cudacore_handles._code.demangle import demangle
 from cudacore_handles._code.info import CodeContents, GlobalInfo, KernelInfo
-from cudacore_handles._code.kernel import ParamInfo
 from cudacore_handles._code.param_kinds import parameters_of
 from cudacore_handles._code.ptx_signatures import outside_of_braces, ptx_kernels, signature_of
 
@@ -34,21 +33,7 @@ def read_contents(code: bytes, code_type: str, signatures: Mapping[str, str]) ->
             f'Unsupported code type "{code_type}": its contents cannot be listed. Only those of cubins and PTX can'
         )
     cubin = Cubin(code)
-    kernels = []
-    for kernel in cubin.kernels():
-        known = parameters_of(kernel.symbol, signatures.get(kernel.symbol), [size for _, size in kernel.parameters])
-        parameters = tuple(
-            ParamInfo(*place, k.kind, k.pointee) for place, k in zip(kernel.parameters, known, strict=True)
-        )
-        name = demangle(kernel.symbol)
-        kernels.append(
-            KernelInfo(
-                kernel.symbol, name, parameters, kernel.registers, kernel.shared_bytes, kernel.local_bytes,
-                kernel.max_threads,
-            )
-        )  # fmt: skip
-    variables = tuple(GlobalInfo(v.symbol, demangle(v.symbol), v.size, v.space) for v in cubin.globals())
-    return CodeContents(tuple(kernels), variables, cubin.target)
+    return CodeContents(cubin.kernels(signatures), cubin.globals(), cubin.target)
 
 
 _TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
@@ -67,13 +52,12 @@ def _read_ptx(ptx: str, signatures: Mapping[str, str]) -> CodeContents:
     kernels = []
     for symbol, declared in ptx_kernels(ptx).items():
         signature = signatures.get(symbol, signature_of(declared))
-        known = parameters_of(symbol, signature, [parameter.size for parameter in declared])
-        parameters, offset = [], 0
-        for (kind, size, pointee), parameter in zip(known, declared, strict=True):
-            offset = -(-offset // parameter.alignment) * parameter.alignment
-            parameters.append(ParamInfo(offset, size, kind, pointee))
-            offset += size
-        kernels.append(KernelInfo(symbol, demangle(symbol), tuple(parameters)))
+        places, end = [], 0
+        for parameter in declared:
+            offset = -(-end // parameter.alignment) * parameter.alignment
+            end = offset + parameter.size
+            places.append((offset, parameter.size))
+        kernels.append(KernelInfo(symbol, demangle(symbol), tuple(parameters_of(symbol, signature, places))))
     variables = []
     for match in _VARIABLE.finditer("\n".join(outside_of_braces(text))):
         size = int(match["bits"]) // 8 * (int(match["vector"][1]) if match["vector"] else 1)

@@ -7,14 +7,18 @@ Only the parts that are used are read. Malformed data raises a ValueError.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
-from cudacore_handles._code.elf import STT_FUNC, STT_OBJECT, Section, is_elf, read_contents, read_sections, read_string
+from cudacore_handles._code.demangle import demangle
+from cudacore_handles._code.info import GlobalInfo, KernelInfo
+from cudacore_handles._code.param_kinds import parameters_of
 
-_EM_CUDA = 190
-_ET_REL = 1
-STO_CUDA_ENTRY = 0x10  # the bit of a symbol's field `other` that marks a kernel
+_EM_CUDA, _ET_REL = 190, 1
+_SHT_NOBITS = 8
+_STT_OBJECT, _STT_FUNC = 1, 2
+_STO_CUDA_ENTRY = 0x10  # the bit of a symbol's field `other` that marks a kernel
 # Attributes in .nv.info sections. They are not documented, but have been the same from sm_50 to sm_121.
 _EIATTR_MAX_THREADS = 0x05
 _EIATTR_FRAME_SIZE = 0x11
@@ -32,33 +36,12 @@ _RESERVED_SHARED_BYTES = 1024
 _GLOBALS = {".nv.global": "global", ".nv.global.init": "global", ".nv.constant3": "constant"}
 
 
-class CubinKernel(NamedTuple):
-    """A kernel in a cubin."""
-
-    symbol: str
-    parameters: list[tuple[int, int]]  # offsets and sizes
-    registers: int | None
-    shared_bytes: int
-    local_bytes: int | None
-    max_threads: int | None
-
-
-class CubinGlobal(NamedTuple):
-    """A variable in a cubin."""
-
-    symbol: str
-    size: int
-    space: str  # "global" or "constant"
-
-
-class CubinSymbol(NamedTuple):
-    """A row of a cubin's symbol table, with the numbers of ELF and of CUDA (``STT_*``, ``STO_CUDA_*``)."""
-
+class _Section(NamedTuple):
     name: str
     kind: int
-    other: int
-    section: int
+    offset: int
     size: int
+    link: int
 
 
 class Cubin:
@@ -68,98 +51,77 @@ class Cubin:
         if not is_elf(image) or len(image) < 64 or _u16(image, 18) != _EM_CUDA:
             raise ValueError("this is not a cubin: it is not an ELF file of CUDA's")
         self._image = image
-        try:
-            self._sections = read_sections(image)
-            self._symbols = self._read_symbols()
+        with _damage():
+            self._sections = self._read_sections()
+            self._by_name = {section.name: section for section in self._sections}
             self._is_accelerated = self._read_accelerated()
-        except (struct.error, IndexError, OverflowError) as error:
-            raise ValueError(f"the cubin is damaged: {error}") from None
-
-    @property
-    def arch(self) -> int:
-        """int: The number of the architecture, such as 90."""
-        return arch_of(self._image)
 
     @property
     def target(self) -> str:
         """str: The architecture as PTX and compilers name it, such as ``"sm_90"`` or ``"sm_90a"``."""
-        return f"sm_{self.arch}{'a' if self._is_accelerated else ''}"
+        return f"sm_{arch_of(self._image)}{'a' if self._is_accelerated else ''}"
 
     @property
     def is_relocatable(self) -> bool:
         """bool: Whether the cubin can be linked with other code: it was compiled as relocatable device code."""
         return _u16(self._image, 16) == _ET_REL
 
-    @property
-    def symbols(self) -> list[CubinSymbol]:
-        """list of CubinSymbol: The symbol table."""
-        return self._symbols
-
-    def kernels(self) -> list[CubinKernel]:
-        """Return the kernels."""
-        try:
-            return self._kernels()
-        except (struct.error, IndexError, OverflowError) as error:
-            raise ValueError(f"the cubin is damaged: {error}") from None
-
-    def globals(self) -> list[CubinGlobal]:
-        """Return the variables that programs can look up."""
-        found = []
-        for symbol in self._symbols:
-            if symbol.kind == STT_OBJECT and 0 < symbol.section < len(self._sections):
-                space = _GLOBALS.get(self._sections[symbol.section].name)
-                if space is not None and symbol.name:
-                    found.append(CubinGlobal(symbol.name, symbol.size, space))
-        return found
-
-    def _kernels(self) -> list[CubinKernel]:
-        names = {section.name: section for section in self._sections}
-        registers: dict[int, int] = {}
-        frames: dict[int, int] = {}
-        for attribute, value in self._attributes(names.get(".nv.info")):
-            if attribute in (_EIATTR_REGCOUNT, _EIATTR_FRAME_SIZE) and len(value) == 8:
-                table = registers if attribute == _EIATTR_REGCOUNT else frames
-                table[_u32(value, 0)] = _u32(value, 4)
-        reserved = _RESERVED_SHARED_BYTES if _RESERVED_SHARED in names else 0
-        kernels = []
-        for index, symbol in enumerate(self._symbols):
-            if symbol.kind != STT_FUNC or not symbol.other & STO_CUDA_ENTRY:
-                continue
-            parameters: dict[int, tuple[int, int]] = {}
-            max_threads = None
-            for attribute, value in self._attributes(names.get(f".nv.info.{symbol.name}")):
-                if attribute == _EIATTR_KPARAM_INFO and len(value) == 12:
-                    _, ordinal, offset, rest = struct.unpack("<IHHI", value)
-                    parameters[ordinal] = (offset, rest >> 18)
-                elif attribute == _EIATTR_MAX_THREADS and len(value) == 12:
-                    x, y, z = struct.unpack("<III", value)
-                    max_threads = x * y * z
-            shared = names.get(f".nv.shared.{symbol.name}")
-            kernels.append(
-                CubinKernel(
-                    symbol.name,
-                    [parameters[ordinal] for ordinal in sorted(parameters)],
-                    registers.get(index),
-                    max(0, shared.size - reserved) if shared is not None else 0,
-                    frames.get(index),
-                    max_threads,
+    def kernels(self, signatures: Mapping[str, str]) -> tuple[KernelInfo, ...]:
+        """Return the kernels. The compiler reported the signatures of some of them, by symbol."""
+        with _damage():
+            numbers: dict[tuple[int, int], int] = {}  # by attribute and symbol
+            for attribute, value in self._attributes(".nv.info"):
+                if len(value) == 8:
+                    numbers[attribute, _u32(value, 0)] = _u32(value, 4)
+            return tuple(
+                self._kernel(
+                    symbol,
+                    signatures.get(symbol),
+                    numbers.get((_EIATTR_REGCOUNT, index)),
+                    numbers.get((_EIATTR_FRAME_SIZE, index)),
                 )
+                for index, (symbol, kind, other, _, _) in enumerate(self._symbols())
+                if kind == _STT_FUNC and other & _STO_CUDA_ENTRY
             )
-        return kernels
+
+    def globals(self) -> tuple[GlobalInfo, ...]:
+        """Return the variables that programs can look up."""
+        with _damage():
+            return tuple(
+                GlobalInfo(symbol, demangle(symbol), size, _GLOBALS[self._sections[section].name])
+                for symbol, kind, _, section, size in self._symbols()
+                if kind == _STT_OBJECT and symbol and 0 < section < len(self._sections)
+                if self._sections[section].name in _GLOBALS
+            )
+
+    def _kernel(self, symbol: str, signature: str | None, registers: int | None, frame: int | None) -> KernelInfo:
+        places: dict[int, tuple[int, int]] = {}
+        max_threads = None
+        for attribute, value in self._attributes(f".nv.info.{symbol}"):
+            if attribute == _EIATTR_KPARAM_INFO and len(value) == 12:
+                _, ordinal, offset, rest = struct.unpack("<IHHI", value)
+                places[ordinal] = (offset, rest >> 18)
+            elif attribute == _EIATTR_MAX_THREADS and len(value) == 12:
+                x, y, z = struct.unpack("<III", value)
+                max_threads = x * y * z
+        shared = self._by_name.get(f".nv.shared.{symbol}")
+        reserved = _RESERVED_SHARED_BYTES if _RESERVED_SHARED in self._by_name else 0
+        parameters = tuple(parameters_of(symbol, signature, [places[ordinal] for ordinal in sorted(places)]))
+        shared_bytes = max(0, shared.size - reserved) if shared is not None else 0
+        return KernelInfo(symbol, demangle(symbol), parameters, registers, shared_bytes, frame, max_threads)
 
     def _read_accelerated(self) -> bool:
         flags = _u32(self._image, 48)
         if self._image[8] < 8:
             return bool(flags & _EF_ACCELERATED)
-        section = next((section for section in self._sections if section.name == ".nv.compat"), None)
-        values = dict(self._attributes(section))
+        values = dict(self._attributes(".nv.compat"))
         return bool(flags & _EF_ACCELERATED_8 or any(values.get(_EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET, b"")))
 
-    def _attributes(self, section: Section | None) -> Iterator[tuple[int, bytes]]:
+    def _attributes(self, section: str) -> Iterator[tuple[int, bytes]]:
         """Return the numbers and values of the attributes in a section, without attributes that have no value."""
-        if section is None:
+        if section not in self._by_name:
             return
-        data = read_contents(self._image, section)
+        data = self._contents(self._by_name[section])
         at = 0
         while at + 4 <= len(data):
             form, attribute, size = struct.unpack_from("<BBH", data, at)
@@ -170,16 +132,51 @@ class Cubin:
             elif form in (_EIFMT_BVAL, _EIFMT_HVAL):
                 yield attribute, data[at - 2 : at]
 
-    def _read_symbols(self) -> list[CubinSymbol]:
-        table = next((section for section in self._sections if section.name == ".symtab"), None)
+    def _symbols(self) -> Iterator[tuple[str, int, int, int, int]]:
+        """Return the name, the type, the field `other`, the section and the size of each symbol."""
+        table = self._by_name.get(".symtab")
         if table is None:
-            return []
+            return
         strings = self._sections[table.link]
-        data = read_contents(self._image, table)
+        data = self._contents(table)
+        for name, info, other, section, _, size in struct.iter_unpack("<IBBHQQ", data[: len(data) // 24 * 24]):
+            yield self._string(strings.offset, strings.size, name), info & 15, other, section, size
+
+    def _read_sections(self) -> list[_Section]:
+        (table,) = struct.unpack_from("<Q", self._image, 40)
+        entry_size, count, names_index = struct.unpack_from("<HHH", self._image, 58)
+        raw = [struct.unpack_from("<IIQQQQII", self._image, table + i * entry_size) for i in range(count)]
+        names = raw[names_index] if raw else ()
         return [
-            CubinSymbol(read_string(self._image, strings.offset, strings.size, name), info & 15, other, section, size)
-            for name, info, other, section, _, size in struct.iter_unpack("<IBBHQQ", data[: len(data) // 24 * 24])
+            _Section(self._string(names[4], names[5], name), kind, offset, size, link)
+            for name, kind, _, _, offset, size, link, _ in raw
         ]
+
+    def _contents(self, section: _Section) -> bytes:
+        if section.kind == _SHT_NOBITS or section.offset + section.size > len(self._image):
+            raise IndexError(f"section {section.name} reaches beyond the end")
+        return self._image[section.offset : section.offset + section.size]
+
+    def _string(self, table: int, size: int, at: int) -> str:
+        """Return the string at offset `at` of a string table, which begins at offset `table` of the file."""
+        end = self._image.find(b"\0", table + at, table + size)
+        if at >= size or end < 0:
+            raise IndexError("a name reaches beyond its table")
+        return self._image[table + at : end].decode("utf-8", "replace")
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Raise a ValueError if the image does not contain what is read from it."""
+    try:
+        yield
+    except (struct.error, IndexError, OverflowError) as error:
+        raise ValueError(f"the cubin is damaged: {error}") from None
+
+
+def is_elf(image: bytes) -> bool:
+    """Return whether bytes begin like an ELF file of 64 bits, little-endian."""
+    return image[:6] == b"\x7fELF\x02\x01"
 
 
 def arch_of(image: bytes) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cudacore_handles._base.module_attributes import public
-from cudacore_handles._code.kernel import ParamInfo
+from cudacore_handles._code.param_kinds import ParamInfo
 
 
 @public

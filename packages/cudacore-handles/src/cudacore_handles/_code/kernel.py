@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
@@ -13,7 +13,7 @@ from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.names import check_type, shorten
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._code.param_kinds import ParamKind, pack_layout, parameters_of, unpack_layout
+from cudacore_handles._code.param_kinds import ParamInfo, pack_layout, parameters_of, unpack_layout
 from cudacore_handles._driver.device import Device
 from cudacore_handles.typing import KernelArgumentType
 
@@ -29,43 +29,6 @@ if TYPE_CHECKING:
 
 
 _NAME_VERSION = 12030  # the version that added cuKernelGetName
-
-
-class _Place(NamedTuple):
-    offset: int
-    size: int
-
-
-class ParamInfo(_Place):
-    """One parameter of a kernel: a tuple of its offset and size, with its kind.
-
-    Parameters
-    ----------
-    offset, size : int
-        Offset and size of the parameter in the kernel's argument block, in bytes.
-    kind : ParamKind, optional
-        The kind of values that the parameter accepts. Default unknown.
-    pointee : str, optional
-        NumPy's name of the type that the parameter points to, such as ``"float32"``. Default unknown.
-    """
-
-    kind: ParamKind = ParamKind.UNKNOWN
-    """ParamKind: The kind of values that the parameter accepts, if known."""
-    pointee: str = ""
-    """str: The type of the elements that the parameter points to, by NumPy's name; empty if it can be any type.
-
-    A launch refuses arrays of other types; see :func:`set_array_type_checks`.
-    """
-
-    def __new__(cls, offset: int, size: int, kind: ParamKind = ParamKind.UNKNOWN, pointee: str = "") -> ParamInfo:
-        self = super().__new__(cls, offset, size)
-        self.kind = kind
-        self.pointee = pointee
-        return self
-
-    def __repr__(self) -> str:
-        pointee = f", pointee={self.pointee!r}" if self.pointee else ""
-        return f"ParamInfo(offset={self.offset}, size={self.size}, kind={str(self.kind)!r}{pointee})"
 
 
 class Kernel(_native.KernelHandle, Closing, Made):
@@ -171,16 +134,13 @@ class Kernel(_native.KernelHandle, Closing, Made):
         check(lib.cch_kernel_params(out, count, kernel, hold(context)))
         params = out[0][0 : count[0]]
         symbol, signature = getattr(self, "_known", (None, None))
-        # The kernel of a node, which knows no code, has the name and the signature that an earlier object for the
-        # kernel had.
+        # The kernel of a node, which knows no code, has the signature that an earlier object for the kernel had.
         noted = ffi.new("const char **")
-        note = ffi.NULL if symbol is None and signature is None else f"{symbol or ''}\n{signature or ''}".encode()
-        check(lib.cch_kernel_signature(noted, kernel, note))
+        check(lib.cch_kernel_signature(noted, kernel, ffi.NULL if signature is None else signature.encode()))
         if noted[0]:
-            symbol, _, signature = ffi.string(noted[0]).decode().partition("\n")
+            signature = ffi.string(noted[0]).decode()
         symbol = symbol or self._symbol()  # of a borrowed kernel
-        known = parameters_of(symbol, signature, [p.size for p in params])
-        self._layout = pack_layout((p.offset, p.size, k.kind, k.pointee) for p, k in zip(params, known, strict=True))
+        self._layout = pack_layout(parameters_of(symbol, signature, [(p.offset, p.size) for p in params]))
         layout = self._layout  # another thread may have been first; then its layout stays
         assert layout is not None
         return layout
@@ -221,8 +181,8 @@ class Kernel(_native.KernelHandle, Closing, Made):
         check(_native.call_owning(self, False, lib.cch_kernel_wrap, out, raw, lib.cch_kernel_library(box)))
         made = Kernel._init(out, self._name)
         suggested = by_values(args)
-        state(hold(made), [(offset, size) for offset, size, _ in suggested])
-        made._layout = pack_layout((*place, "") for place in suggested)
+        state(hold(made), suggested)
+        made._layout = pack_layout(suggested)
         return made
 
     def _allow_shared(self, nbytes: int, device: Device) -> None:
@@ -272,7 +232,7 @@ class Kernel(_native.KernelHandle, Closing, Made):
         compiled, and for kernels with C++ names. For other ``extern "C"`` kernels they are unknown.
         """
         layout = self._query_layout(Device().context) if self._layout is None else self._layout
-        return [ParamInfo(*param) for param in unpack_layout(layout)]
+        return unpack_layout(layout)
 
     @property
     def handle(self) -> driver.CUkernel:

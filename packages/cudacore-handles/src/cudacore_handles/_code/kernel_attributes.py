@@ -275,9 +275,11 @@ class KernelOccupancy(Made):
         return self._query_for_launch(lib.cch_occupancy_max_active_clusters, config, stream)
 
     def _query_for_launch(self, query: Any, config: LaunchConfig, stream: Stream) -> int:
+        from cudacore_handles._launch.launch_config import check_config
         from cudacore_handles._stream.stream import Stream_accept
 
-        native = _launch_config(config)
+        native = ffi.new("cch_launch_config *", check_config(config)._native[0])
+        native.flags &= lib.CCH_LAUNCH_COOPERATIVE
         accepted = Stream_accept(stream)
         self._allow([config.shmem_size], accepted.device.device_id)
         return result_of(query, hold(accepted), native, hold(self._kernel))
@@ -334,19 +336,3 @@ def _whole(name: str, value: object, minimum: int, maximum: int) -> int:
     if not minimum <= number <= maximum:
         raise ValueError(f"{name} is {number}; it must be from {minimum} to {maximum}")
     return number
-
-
-def _launch_config(config: LaunchConfig) -> Any:
-    """Convert a launch configuration to a ``cch_launch_config``."""
-    from cudacore_handles._launch.launch_config import check_config
-
-    check_config(config)
-    native = ffi.new("cch_launch_config *")
-    native.size = ffi.sizeof("cch_launch_config")
-    # The library counts blocks. LaunchConfig counts clusters if there are any.
-    native.grid = [n * m for n, m in zip(config.grid, config.cluster or (1, 1, 1), strict=True)]
-    native.block = config.block
-    native.cluster = config.cluster or (0, 0, 0)
-    native.shared_bytes = config.shmem_size
-    native.flags = lib.CCH_LAUNCH_COOPERATIVE if config.is_cooperative else 0
-    return native

@@ -10,8 +10,7 @@ from cudacore_handles._base import results
 from cudacore_handles._base.driver_version import driver_version, version_text
 from cudacore_handles._base.errors import CUDAError
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._code.cubin import target_of, toolkit_of
-from cudacore_handles._code.elf import is_elf
+from cudacore_handles._code.cubin import is_elf, target_of, toolkit_of
 from cudacore_handles._code.fat_binary import entries
 
 _LOG_BYTES = 16 * 1024

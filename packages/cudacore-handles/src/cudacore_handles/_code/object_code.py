@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_handles._code.info import CodeContents, GlobalInfo, KernelInfo
+    from cudacore_handles._code.param_kinds import ParamInfo
     from cudacore_handles._memory.buffer import Buffer
 
 _LOADABLE = ("cubin", "ptx", "fatbin")
@@ -62,7 +63,7 @@ class ObjectCode(Made):
     _code_type: str
     _name: str
     # The layouts of kernels' parameters by lowered names, for older drivers; None: not determined yet.
-    _places: dict[str, tuple[tuple[int, int], ...]] | None
+    _places: dict[str, Sequence[ParamInfo]] | None
     _signatures: dict[str, str] | None  # signatures of kernels, by lowered names; None if not determined yet
     _symbol_mapping: dict[str, str]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cudacore_handles import _native
@@ -45,6 +45,43 @@ class ParamKind(str, enum.Enum):
     __format__ = str.__format__  # type: ignore[assignment]
 
 
+class _Place(NamedTuple):
+    offset: int
+    size: int
+
+
+class ParamInfo(_Place):
+    """One parameter of a kernel: a tuple of its offset and size, with its kind.
+
+    Parameters
+    ----------
+    offset, size : int
+        Offset and size of the parameter in the kernel's argument block, in bytes.
+    kind : ParamKind, optional
+        The kind of values that the parameter accepts. Default unknown.
+    pointee : str, optional
+        NumPy's name of the type that the parameter points to, such as ``"float32"``. Default unknown.
+    """
+
+    kind: ParamKind = ParamKind.UNKNOWN
+    """ParamKind: The kind of values that the parameter accepts, if known."""
+    pointee: str = ""
+    """str: The type of the elements that the parameter points to, by NumPy's name; empty if it can be any type.
+
+    A launch refuses arrays of other types; see :func:`set_array_type_checks`.
+    """
+
+    def __new__(cls, offset: int, size: int, kind: ParamKind = ParamKind.UNKNOWN, pointee: str = "") -> ParamInfo:
+        self = super().__new__(cls, offset, size)
+        self.kind = kind
+        self.pointee = pointee
+        return self
+
+    def __repr__(self) -> str:
+        pointee = f", pointee={self.pointee!r}" if self.pointee else ""
+        return f"ParamInfo(offset={self.offset}, size={self.size}, kind={str(self.kind)!r}{pointee})"
+
+
 #: The kinds, in the order of their numbers in ``_native``.
 KINDS = tuple(ParamKind(name) for name, _ in _native.PARAM_KINDS)
 
@@ -58,21 +95,17 @@ def kinds_that(takes: int) -> frozenset[ParamKind]:
 _PARAM = struct.Struct("=2I2H")
 
 
-def pack_layout(params: Iterable[tuple[int, int, ParamKind, str]]) -> bytes:
-    """Return the layout of a kernel's parameters for the extension module.
-
-    Parameters
-    ----------
-    params : iterable of tuple
-        The offset, the size, the kind and the pointee of each parameter.
-    """
-    return b"".join(_PARAM.pack(*place, KINDS.index(kind), element_of(pointee)) for *place, kind, pointee in params)
+def pack_layout(params: Iterable[ParamInfo]) -> bytes:
+    """Return the layout of a kernel's parameters for the extension module."""
+    return b"".join(_PARAM.pack(*each, KINDS.index(each.kind), element_of(each.pointee)) for each in params)
 
 
-def unpack_layout(layout: bytes) -> Iterator[tuple[int, int, ParamKind, str]]:
-    """Return the offset, size, kind and pointee of each parameter of a layout."""
-    for offset, size, kind, element in _PARAM.iter_unpack(layout):
-        yield offset, size, KINDS[kind], name_of_element(element)
+def unpack_layout(layout: bytes) -> list[ParamInfo]:
+    """Return the parameters of a layout."""
+    return [
+        ParamInfo(offset, size, KINDS[kind], name_of_element(element))
+        for offset, size, kind, element in _PARAM.iter_unpack(layout)
+    ]
 
 
 class Parameter(NamedTuple):
@@ -95,7 +128,7 @@ _LETTERS = {
 }
 
 
-def parameters_of(symbol: str | None, signature: str | None, sizes: Sequence[int]) -> list[Parameter]:
+def parameters_of(symbol: str | None, signature: str | None, places: Sequence[tuple[int, int]]) -> list[ParamInfo]:
     """Combine the information about a kernel's parameters.
 
     Parameters
@@ -104,8 +137,9 @@ def parameters_of(symbol: str | None, signature: str | None, sizes: Sequence[int
         The kernel's (mangled) name, if it is known.
     signature : str or None
         The kernel's signature from :func:`._ptx_signatures.ptx_signatures`.
-    sizes : sequence of int
-        The sizes of the kernel's parameters, from the driver. Sources that contradict them are ignored.
+    places : sequence of tuple
+        The offsets and sizes of the kernel's parameters, from the driver or the code. Sources that contradict the sizes
+        are ignored.
     """
     by_name = None
     if symbol is not None and symbol.startswith("_Z"):
@@ -113,11 +147,11 @@ def parameters_of(symbol: str | None, signature: str | None, sizes: Sequence[int
 
         by_name = name_parameters(symbol)
     by_ptx = None if signature is None else [_of_word(word) for word in signature.split()]
-    unknown = [Parameter(ParamKind.UNKNOWN, 0)] * len(sizes)
-    sources = [s if s is not None and _agree(s, sizes) else unknown for s in (by_ptx, by_name)]
+    unknown = [Parameter(ParamKind.UNKNOWN, 0)] * len(places)
+    sources = [source if source is not None and _agree(source, places) else unknown for source in (by_ptx, by_name)]
     return [
-        Parameter(_merge(ptx.kind, name.kind), size, _merge_pointees(ptx.pointee, name.pointee))
-        for ptx, name, size in zip(*sources, sizes, strict=True)
+        ParamInfo(*place, _merge(ptx.kind, name.kind), _merge_pointees(ptx.pointee, name.pointee))
+        for place, ptx, name in zip(places, *sources, strict=True)
     ]
 
 
@@ -130,8 +164,10 @@ def _merge_pointees(ptx: str, name: str) -> str:
     return "" if ptx and name and ptx != name else ptx or name
 
 
-def _agree(parameters: Sequence[Parameter], sizes: Sequence[int]) -> bool:
-    return len(parameters) == len(sizes) and all(p.size in (0, n) for p, n in zip(parameters, sizes, strict=True))
+def _agree(parameters: Sequence[Parameter], places: Sequence[tuple[int, int]]) -> bool:
+    return len(parameters) == len(places) and all(
+        parameter.size in (0, size) for parameter, (_, size) in zip(parameters, places, strict=True)
+    )
 
 
 _INTEGERS = frozenset({ParamKind.INT, ParamKind.UINT, ParamKind.BOOL, ParamKind.BITS})

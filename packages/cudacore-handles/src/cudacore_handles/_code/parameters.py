@@ -14,14 +14,12 @@ from cudacore_handles._base.errors import check
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.contents import read_contents
 from cudacore_handles._code.fat_binary import entries
-from cudacore_handles._code.param_kinds import ParamKind
-
-Places = tuple[tuple[int, int], ...]  # the offset and the size of each parameter
+from cudacore_handles._code.param_kinds import ParamInfo, ParamKind
 
 _SLOT = 16  # values are aligned to this many bytes, which is enough for every type
 
 
-def places_in(code: bytes, code_type: str, arch: int) -> dict[str, Places]:
+def places_in(code: bytes, code_type: str, arch: int) -> dict[str, Sequence[ParamInfo]]:
     """Read the layouts of the parameters of all kernels in some code.
 
     Parameters
@@ -36,16 +34,16 @@ def places_in(code: bytes, code_type: str, arch: int) -> dict[str, Places]:
     Returns
     -------
     dict
-        Offsets and sizes by symbols, without kernels for which the code does not give all parameters.
+        The parameters by symbols, without kernels for which the code does not give all parameters.
     """
-    places: dict[str, Places] = {}
+    places: dict[str, Sequence[ParamInfo]] = {}
     for kind, image in _images(code, code_type, arch):
         try:
             kernels = read_contents(image, kind, {}).kernels
         except ValueError:  # damaged code: the driver reports the error
             continue
         for kernel in kernels:
-            places.setdefault(kernel.symbol, tuple((offset, size) for offset, size in kernel.parameters))
+            places.setdefault(kernel.symbol, kernel.parameters)
     return places
 
 
@@ -66,14 +64,14 @@ def _images(code: bytes, code_type: str, arch: int) -> Iterator[tuple[str, bytes
             yield entry.code_type, image
 
 
-def state(box: object, places: Sequence[tuple[int, int]]) -> None:
+def state(box: object, parameters: Sequence[ParamInfo]) -> None:
     """Set the parameters of a ``cch_kernel``."""
-    params = ffi.new("cch_param[]", [{"offset": offset, "size": size} for offset, size in places])
-    check(lib.cch_kernel_set_params(box, params, len(places)))
+    params = ffi.new("cch_param[]", [{"offset": offset, "size": size} for offset, size in parameters])
+    check(lib.cch_kernel_set_params(box, params, len(parameters)))
 
 
-def by_values(args: Sequence[object]) -> list[tuple[int, int, ParamKind]]:
-    """Derive offsets, sizes and kinds from the arguments of one launch.
+def by_values(args: Sequence[object]) -> list[ParamInfo]:
+    """Derive a kernel's parameters from the arguments of one launch.
 
     Each value is passed in its own size; Python numbers have 8 bytes. The driver reads as many bytes as the parameter
     has.
@@ -82,7 +80,7 @@ def by_values(args: Sequence[object]) -> list[tuple[int, int, ParamKind]]:
     offset = 0
     for value in args:
         size = _size(value)
-        made.append((offset, size, ParamKind.FLOAT if type(value) is float else ParamKind.UNKNOWN))
+        made.append(ParamInfo(offset, size, ParamKind.FLOAT if type(value) is float else ParamKind.UNKNOWN))
         offset += -(-size // _SLOT) * _SLOT
     return made
 

@@ -10,11 +10,10 @@ from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.errors import CUDAError, last_error
 from cudacore_handles._base.names import type_text
-from cudacore_handles._base.suggest import unexpected_field
 from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.device import Device
 from cudacore_handles._launch.argtypes import check_device, read_array, refuse_element
-from cudacore_handles._launch.launch_config import CONFIG_NAMES, LaunchConfig, check_config
+from cudacore_handles._launch.launch_config import LaunchConfig, check_config
 from cudacore_handles._native import PreparedLaunch, set_array_type_checks
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
@@ -143,15 +142,9 @@ _LIMITS = {
 }
 
 
-def _unknown_name(name: str) -> NoReturn:
-    raise unexpected_field(LaunchConfig, name, CONFIG_NAMES)
-
-
 _native.connect(
     "launch",
     config=LaunchConfig,
-    config_names=CONFIG_NAMES,
-    config_unknown=_unknown_name,
     kernel=Kernel,
     launch_checked=_launch_checked,
     explain=_explain,

@@ -10,6 +10,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer, check_int
 from cudacore_handles._base.names import type_text
 from cudacore_handles._base.options import as_flag
+from cudacore_handles._base.suggest import unexpected_field
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles.typing import ExtentsType
 
@@ -55,11 +56,8 @@ class LaunchConfig(_native.Config):
     ((4, 2, 1), (256, 1, 1))
     """
 
-    __slots__ = ("__weakref__", "_block", "_cluster", "_grid", "_priority")
-    _grid: tuple[int, ...]
-    _cluster: tuple[int, ...] | None
-    _block: tuple[int, ...]
-    _priority: int | None
+    __slots__ = ("__weakref__", "_native")
+    _native: Any  # a cch_launch_config; launches use a copy
 
     @overload
     def __init__(
@@ -93,38 +91,37 @@ class LaunchConfig(_native.Config):
         is_cooperative: bool = False,
         programmatic_stream_serialization: bool = False,
         priority: SupportsIndex | None = None,
+        **unknown: object,
     ) -> None:
+        for name in unknown:
+            raise unexpected_field(LaunchConfig, name, CONFIG_NAMES)
         c = ffi.new("cch_launch_config *")
-        c.size = ffi.sizeof("cch_launch_config")
-        self._grid = _dimensions("grid", grid, _GRID_LIMITS)
+        clusters = _dimensions("grid", grid, _GRID_LIMITS)
         if block is None and cluster is not None:
             raise TypeError(
                 f"LaunchConfig.block is missing: {cluster!r} became cluster, which comes before it; "
                 f"write LaunchConfig(grid={grid!r}, block={cluster!r})"
             )
-        self._block = _dimensions("block", block, _BLOCK_LIMITS)
-        self._cluster = None
+        c.block = _dimensions("block", block, _BLOCK_LIMITS)
         if cluster is not None:
-            self._cluster = _dimensions("cluster", cluster, _GRID_LIMITS)
-            c.cluster = self._cluster
-        blocks = tuple(g * n for g, n in zip(self._grid, self._cluster or (1, 1, 1), strict=True))
+            c.cluster = _dimensions("cluster", cluster, _GRID_LIMITS)
+        blocks = [n * (size or 1) for n, size in zip(clusters, c.cluster, strict=True)]
         if any(b > limit for b, limit in zip(blocks, _GRID_LIMITS, strict=True)):
             raise ValueError(
                 f"LaunchConfig.grid is {grid} clusters of {cluster} blocks: more than {_GRID_LIMITS} blocks"
             )
         c.grid = blocks
-        c.block = self._block
         bounds = "it must be from 0 to 2**31 - 1 bytes"
         c.shared_bytes = _number("shmem_size", shmem_size, 0, bounds, "an int, a number of bytes") or 0
         if as_flag("LaunchConfig.is_cooperative", is_cooperative):
             c.flags |= lib.CCH_LAUNCH_COOPERATIVE
         if as_flag("LaunchConfig.programmatic_stream_serialization", programmatic_stream_serialization):
             c.flags |= lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION
-        self._priority = _number("priority", priority, -(2**31), "CUDA's priorities are from about -5 to 0")
-        if self._priority is not None:
+        number = _number("priority", priority, -(2**31), "CUDA's priorities are from about -5 to 0")
+        if number is not None:
             c.flags |= lib.CCH_LAUNCH_PRIORITY
-            c.priority = self._priority
-        self._store(bytes(ffi.buffer(c)))
+            c.priority = number
+        self._set(c)
 
     def __repr__(self) -> str:
         values = zip(CONFIG_NAMES, _values_of(self), strict=True)
@@ -170,52 +167,51 @@ class LaunchConfig(_native.Config):
     def _read(cls, c: Any) -> LaunchConfig:
         """Make a configuration from the fields of a ``cch_launch_config`` that the driver filled in."""
         self = cls.__new__(cls)
-        cluster = tuple(c.cluster)
-        self._cluster = cluster if any(cluster) else None
-        self._grid = tuple(g // n for g, n in zip(c.grid, self._cluster or (1, 1, 1), strict=True))
-        self._block = tuple(c.block)
-        # The driver reports a priority for every node: 0 if none was set.
-        self._priority = int(c.priority) or None
-        if self._priority is None:
+        if not c.priority:  # the driver reports a priority for every node: 0 if none was set
             c.flags &= ~lib.CCH_LAUNCH_PRIORITY
-        c.size = ffi.sizeof("cch_launch_config")
-        self._store(bytes(ffi.buffer(c)))
+        self._set(c)
         return self
+
+    def _set(self, c: Any) -> None:
+        c.size = ffi.sizeof("cch_launch_config")
+        self._native = c
+        self._store(bytes(ffi.buffer(c)))
 
     @property
     def grid(self) -> tuple[int, ...]:
         """tuple of int: Blocks, or clusters, in x, y and z."""
-        return self._grid
+        # The library counts blocks.
+        return tuple(n // (size or 1) for n, size in zip(self._native.grid, self._native.cluster, strict=True))
 
     @property
     def cluster(self) -> tuple[int, ...] | None:
         """tuple of int or None: Blocks per cluster in x, y and z."""
-        return self._cluster
+        return tuple(self._native.cluster) if self._native.cluster[0] else None
 
     @property
     def block(self) -> tuple[int, ...]:
         """tuple of int: Threads per block in x, y and z."""
-        return self._block
+        return tuple(self._native.block)
 
     @property
     def shmem_size(self) -> int:
         """int: Dynamic shared memory per block, in bytes."""
-        return self._shared_bytes
+        return int(self._native.shared_bytes)
 
     @property
     def is_cooperative(self) -> bool:
         """bool: Whether all blocks are resident at once."""
-        return bool(self._flags & lib.CCH_LAUNCH_COOPERATIVE)
+        return bool(self._native.flags & lib.CCH_LAUNCH_COOPERATIVE)
 
     @property
     def programmatic_stream_serialization(self) -> bool:
         """bool: Whether the kernel may begin before the previous one has ended."""
-        return bool(self._flags & lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
+        return bool(self._native.flags & lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
 
     @property
     def priority(self) -> int | None:
         """int or None: The priority; None: the stream's."""
-        return self._priority
+        return int(self._native.priority) if self._native.flags & lib.CCH_LAUNCH_PRIORITY else None
 
 
 _code = LaunchConfig.__init__.__code__

@@ -330,41 +330,13 @@ static PyObject *config_store(PyObject *self, PyObject *bytes) {
   Py_RETURN_NONE;
 }
 
-/*
- * Raises an error that suggests names for an argument that LaunchConfig does not have. A subclass may have other
- * arguments.
- */
-static PyObject *config_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
-  (void)arguments;
-  const state *st = keywords != NULL ? PyType_GetModuleState(PyType_GetSlot(type, Py_tp_base)) : NULL;
-  if (st == NULL)
-    PyErr_Clear();
-  PyObject *name;
-  Py_ssize_t position = 0;
-  while (st != NULL && (PyObject *)type == st->faces.config && PyDict_Next(keywords, &position, &name, NULL)) {
-    int known = PySequence_Contains(st->faces.config_names, name);
-    if (known == 0)
-      Py_XDECREF(PyObject_CallFunctionObjArgs(st->faces.config_unknown, name, NULL));
-    if (known <= 0)
-      return NULL;
-  }
-  return new_object(type);
-}
-
 static PyMethodDef config_methods[] = {
     {"_store", config_store, METH_O, DOC_Config__store},
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef config_members[] = {
-    {"_shared_bytes", T_UINT, offsetof(config, config.shared_bytes), READONLY, NULL},
-    {"_flags", T_UINT, offsetof(config, config.flags), READONLY, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
-static PyType_Spec config_spec =
-    TYPE_SPEC("cudacore_handles.LaunchConfig", config, SLOT(tp_doc, DOC_Config), SLOT(tp_new, config_new),
-              SLOT(tp_dealloc, free_object), SLOT(tp_methods, config_methods), SLOT(tp_members, config_members));
+static PyType_Spec config_spec = TYPE_SPEC("cudacore_handles.LaunchConfig", config, SLOT(tp_doc, DOC_Config),
+                                           SLOT(tp_dealloc, free_object), SLOT(tp_methods, config_methods));
 
 static PyMethodDef functions[] = {
     {"launch", FASTCALL(launch), METH_FASTCALL | METH_KEYWORDS, DOC_launch},

@@ -9,8 +9,6 @@
 
 #define LAUNCH_FACES(X)                                                                                                \
   X(launch, config)         /* the class LaunchConfig */                                                               \
-  X(launch, config_names)   /* a tuple of the names of LaunchConfig's arguments */                                     \
-  X(launch, config_unknown) /* (name): raises for an argument that LaunchConfig does not have */                       \
   X(launch, kernel)         /* the class Kernel */                                                                     \
   X(launch, launch_checked) /* the slow path: launches, or raises an error that explains why that is not possible */   \
   X(launch, explain)        /* (status, config, kernel): raises for a launch that was refused */                       \
