@@ -21,15 +21,16 @@ FLOAT_FORMAT = {2: "e", 4: "f", 8: "d"}
 
 
 class Address:
-    """A registered object that has an address, like a buffer of this package."""
+    """An array on the device at an address."""
 
-    __slots__ = ("__weakref__", "_ptr")
+    __slots__ = ("__weakref__", "ptr")
 
     def __init__(self, ptr: Any) -> None:
-        self._ptr = ptr
+        self.ptr = ptr
 
-
-_native.register(Address, _native.POINTER)
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"data": (self.ptr, False)}
 
 
 class Quantity:

@@ -548,15 +548,6 @@ def register(cls: type, code: _Code, /) -> None:
 def is_exchange_api(capsule: object, /) -> bool:
     """Return whether an object is a capsule with a DLPack exchange API that can be used."""
 
-def registered(cls: type, /) -> _Code | None:
-    """Return the registered packing of exactly this type, or None."""
-
-def set_resolver(resolver: Callable[[type, Any], bool] | None, /) -> None:
-    """Set the function resolver(type, value) that is called for a type that is not registered, or None.
-
-    The resolver registers the type and returns True, or returns False if values of the type cannot be arguments.
-    """
-
 def export_capsule(exported: BufferHandle | ViewHandle, versioned: bool, /) -> object:
     """Return a DLPack capsule of a buffer or a view, which keeps the memory."""
 

@@ -28,10 +28,7 @@ from packing import (
     UNKNOWN,
     Row,
     check_rows,
-    one,
 )
-
-from cudacore_handles import _native
 
 POINTERS = (POINTER, ADDRESS_OR_INT)
 INTEGERS = (INT, UINT, BITS)
@@ -123,23 +120,6 @@ def test_subclasses_of_python_numbers() -> None:
         (MyComplex(1j), 8, UNKNOWN, struct.pack("=ff", 0, 1)),
         (MyInt(300), 1, UNKNOWN, (OverflowError, "300.* does not fit a parameter of 1 byte")),
     ])  # fmt: skip
-
-
-def test_subclass_of_a_pointer_type() -> None:
-    """An instance of a subclass of a registered type could not be passed, or would be mistaken for an array."""
-
-    class Buffer:
-        def __init__(self, ptr: int | None) -> None:
-            self._ptr = ptr
-
-    class Special(Buffer):
-        def __dlpack__(self) -> None:
-            raise AssertionError
-
-    _native.register(Buffer, _native.POINTER)
-    assert one(Special(ADDRESS), 8) == struct.pack("=Q", ADDRESS)
-    with pytest.raises(ValueError, match="Special is closed"):
-        one(Special(None), 8)
 
 
 def test_cuda_bindings_handles() -> None:

@@ -81,6 +81,18 @@ def test_structs_by_value(read_argument: Read, value: Any) -> None:
     assert (there.id, there.weight, there.tag) == (7, 2.5, b"ab")
 
 
+def test_subclass_of_a_buffer(read_argument: Read, pinned: Callable[[int], ch.Buffer]) -> None:
+    """A buffer of a program's own class would be read as an array, or be refused."""
+
+    class Special(ch.Buffer):
+        def __dlpack__(self, **options: Any) -> Any:
+            raise AssertionError
+
+    memory = pinned(8)
+    special = Special.from_handle(memory.handle, 8, owner=memory)
+    assert read_argument("echo_pointer", special, 8) == struct.pack("=Q", memory.handle)
+
+
 def test_values_of_host_memory_by_kind(
     first_device: ch.Device,
     stream: ch.Stream,

@@ -168,7 +168,7 @@ def test_block_is_what_a_compiler_lays_out(params: list[tuple[str, Any]]) -> Non
         places.append((struct.calcsize(form) - size, size))
     where = b"".join(struct.pack("=3I", *place, UNKNOWN) for place in places)
     values = tuple(v for _, v in params)
-    expected = struct.pack(form, *(v._ptr if isinstance(v, Address) else v for v in values))
+    expected = struct.pack(form, *(v.ptr if isinstance(v, Address) else v for v in values))
     assert _native.pack(where, values) == expected
 
 
@@ -222,9 +222,6 @@ def test_wrong_count_names_the_parameters(sizes: tuple[int, ...], given_count: i
         (lambda: _native.pack("x", ()), "layout must be bytes, not 'str'"),  # type: ignore[arg-type]
         (lambda: _native.pack(b"", []), "args must be a tuple, not 'list'"),  # type: ignore[arg-type]
         (lambda: _native.pack(b""), r"pack\(layout, args\) takes 2 arguments, but 1 was given"),  # type: ignore[call-arg]
-        (lambda: _native.register(1, 0), "cls must be a class, not a 'int'"),  # type: ignore[arg-type]
-        (lambda: _native.register(Address, "x"), "code must be an int, a callable, paths or an exchange API, not "),  # type: ignore[arg-type]
-        (lambda: _native.set_resolver(1), "resolver must be callable or None, not 'int'"),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_types_of_the_functions_own_arguments(call: Callable[[], None], message: str) -> None:

@@ -146,7 +146,7 @@ class Cubin:
         (table,) = struct.unpack_from("<Q", self._image, 40)
         entry_size, count, names_index = struct.unpack_from("<HHH", self._image, 58)
         raw = [struct.unpack_from("<IIQQQQII", self._image, table + i * entry_size) for i in range(count)]
-        names = raw[names_index] if raw else ()
+        names = raw[names_index] if raw else (0,) * 8
         return [
             _Section(self._string(names[4], names[5], name), kind, offset, size, link)
             for name, kind, _, _, offset, size, link, _ in raw

@@ -150,8 +150,8 @@ def parameters_of(symbol: str | None, signature: str | None, places: Sequence[tu
     unknown = [Parameter(ParamKind.UNKNOWN, 0)] * len(places)
     sources = [source if source is not None and _agree(source, places) else unknown for source in (by_ptx, by_name)]
     return [
-        ParamInfo(*place, _merge(ptx.kind, name.kind), _merge_pointees(ptx.pointee, name.pointee))
-        for place, ptx, name in zip(places, *sources, strict=True)
+        ParamInfo(offset, size, _merge(ptx.kind, name.kind), _merge_pointees(ptx.pointee, name.pointee))
+        for (offset, size), ptx, name in zip(places, *sources, strict=True)
     ]
 
 

@@ -107,12 +107,14 @@ def _code(cls: type, value: Any) -> _Code | None:
         return _numpy_code(value.dtype)
     if "_ctypes._CData" in bases:
         return _ctypes_code(cls, bases)
-    # Then come Python's own types, and types with a base class that is registered as a pointer.
+    # Then come Python's own types, and ours.
     for python_type, code in ((int, _native.SIGNED), (float, _native.FLOAT), (complex, _native.COMPLEX)):
         if issubclass(cls, python_type):
             return code
-    if any(_is_pointer_code(_native.registered(base)) for base in cls.__mro__):
+    if issubclass(cls, (_native.BufferHandle, _native.TextureHandle)):
         return _native.POINTER
+    if issubclass(cls, _native.TensorMapHandle):
+        return _native.TENSOR_MAP
     if hasattr(cls, "__int__") and any(base.startswith("cuda.bindings.") for base in bases):
         return _handle
     # Arrays before __index__, because the __index__ of an array reads its element, possibly from the device.
@@ -172,10 +174,6 @@ def _exchange_api(cls: type) -> object | None:
         return None
     api: object = cls.__dlpack_c_exchange_api__  # type: ignore[attr-defined]
     return api if _native.is_exchange_api(api) else None
-
-
-def _is_pointer_code(code: _Code | None) -> bool:
-    return isinstance(code, int) and code & 0xFF == _native.POINTER
 
 
 def _is_array(value: Any) -> bool:
@@ -430,6 +428,3 @@ def _read_dlpack(value: Any, device_type: int) -> tuple[int, object, int]:
 def _name(value: Any) -> str:
     cls = type(value)
     return f"{cls.__module__.partition('.')[0]}.{cls.__name__}".removeprefix("builtins.")
-
-
-_native.set_resolver(resolve)

@@ -12,7 +12,7 @@ from cudacore_handles._base.errors import CUDAError, last_error
 from cudacore_handles._base.names import type_text
 from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.device import Device
-from cudacore_handles._launch.argtypes import check_device, read_array, refuse_element
+from cudacore_handles._launch.argtypes import check_device, read_array, refuse_element, resolve
 from cudacore_handles._launch.launch_config import LaunchConfig, check_config
 from cudacore_handles._native import PreparedLaunch, set_array_type_checks
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
@@ -148,6 +148,7 @@ _native.connect(
     kernel=Kernel,
     launch_checked=_launch_checked,
     explain=_explain,
+    resolve=resolve,
     read_array=read_array,
     check_device=check_device,
     refuse_element=refuse_element,

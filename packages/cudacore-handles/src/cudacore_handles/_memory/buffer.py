@@ -573,7 +573,4 @@ def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:
     mr.deallocate(ptr, size, stream=ordered_on)
 
 
-_native.register(Buffer, _native.POINTER)
-
-
 _native.connect("memory", buffer=Buffer, free_memory=_free_memory)

@@ -274,7 +274,3 @@ def refuse_format(resource: ResourceDescriptor, options: TextureObjectOptions) -
     if texel not in _SMALL:
         raise ValueError(f"filter_mode is 'linear', {given}: integers of 32 bits cannot be filtered")
     raise ValueError(f"filter_mode is 'linear', {given}: integers are filtered with read_mode='normalized_float'")
-
-
-for _cls in (TextureObject, SurfaceObject):
-    _native.register(_cls, _native.POINTER)

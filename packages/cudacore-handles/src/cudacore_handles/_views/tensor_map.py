@@ -199,9 +199,6 @@ class TensorMapDescriptor(_native.TensorMapHandle):
         self._replace(tensor)
 
 
-_native.register(TensorMapDescriptor, _native.TENSOR_MAP)
-
-
 # ---- arguments
 
 

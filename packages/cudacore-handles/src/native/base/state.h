@@ -25,14 +25,13 @@ typedef struct runtime runtime; /* runtime.c */
 
 typedef struct base_state {
 #ifdef Py_GIL_DISABLED
-  /* Of the table and the resolver. A thread reads with the lock of its lane, and a writer takes all of them. */
+  /* Of the table. A thread reads with the lock of its lane, and a writer takes all of them. */
   struct {
     PyMutex lock;
     char padding[CACHE_LINE - sizeof(PyMutex)];
   } type_locks[LANES];
 #endif
   cch__table types; /* of type_entry: registered types, with their packing */
-  PyObject *resolver;
   PyObject *forget; /* the function _forget of the module: the callback of the weak references */
   runtime *runtime;
 } base_state;

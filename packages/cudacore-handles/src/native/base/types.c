@@ -70,16 +70,11 @@ void types_learn(const state *st, const void *type, int step, const attribute *k
 }
 
 int types_resolve(const state *st, PyObject *value) {
-  read_begin(st);
-  PyObject *resolver = st->base.resolver; /* it can be replaced while it runs */
-  Py_XINCREF(resolver);
-  read_end(st);
-  if (resolver == NULL)
+  if (st->faces.resolve == NULL)
     return 0;
   PyObject *type = Py_NewRef(Py_TYPE(value)); /* the call can change the class of the value */
-  PyObject *known = PyObject_CallFunctionObjArgs(resolver, type, value, NULL);
+  PyObject *known = PyObject_CallFunctionObjArgs(st->faces.resolve, type, value, NULL);
   Py_DECREF(type);
-  Py_DECREF(resolver);
   int found = known != NULL ? PyObject_IsTrue(known) : -1;
   Py_XDECREF(known);
   return found;
@@ -107,46 +102,6 @@ static int store(state *st, type_entry item) {
 
 /* ---- registering types ---- */
 
-/* Stores a code (packing | itemsize << 8 | flags) in an entry. */
-static int read_code(PyObject *code, type_entry *out) {
-  int overflow;
-  long number = PyLong_AsLongAndOverflow(code, &overflow);
-  unsigned long itemsize = (unsigned long)number >> 8 & 0xFF;
-  bool has_value = (number & CODE_HAS_VALUE) != 0, valid = false;
-  if (!overflow && number >= 0 && number < 2l * CODE_HAS_VALUE) {
-    bool integral = itemsize == 0 || itemsize == 1 || itemsize == 2 || itemsize == 4 || itemsize == 8;
-    switch (number & 0xFF) {
-    case PACKING_SIGNED:
-    case PACKING_UNSIGNED:
-    case PACKING_BOOL:
-      valid = integral;
-      break;
-    case PACKING_FLOAT:
-      valid = integral && itemsize != 1;
-      break;
-    case PACKING_COMPLEX:
-      valid = (itemsize == 0 || itemsize == 8 || itemsize == 16) && !has_value;
-      break;
-    case PACKING_POINTER:
-      valid = (itemsize == 0 || itemsize == 8) && !has_value;
-      break;
-    case PACKING_ARRAY:
-    case PACKING_TENSOR_MAP:
-      valid = itemsize == 0 && !has_value;
-      break;
-    default:
-      break;
-    }
-  }
-  if (!valid)
-    return raise_error(PyExc_ValueError,
-                       "code must be packing | itemsize << 8, with a size that the packing can have, not %R", code);
-  out->packing = (packing)(number & 0xFF);
-  out->itemsize = (uint32_t)itemsize;
-  out->has_value = has_value;
-  return 0;
-}
-
 /* Finds the API of a version whose layout is known, in a chain of exchange APIs; false if there is none. */
 static bool read_exchange_api(PyObject *capsule, type_entry *out) {
   const dl_exchange_api *api = PyCapsule_GetPointer(capsule, DL_EXCHANGE_API);
@@ -159,50 +114,25 @@ static bool read_exchange_api(PyObject *capsule, type_entry *out) {
   return true;
 }
 
-static bool is_path(PyObject *names) {
-  if (!PyTuple_Check(names) || PyTuple_Size(names) == 0 || PyTuple_Size(names) > PATH_STEPS)
-    return false;
-  for (Py_ssize_t i = 0; i < PyTuple_Size(names); i++)
-    if (!PyUnicode_Check(PyTuple_GetItem(names, i)))
-      return false;
-  return true;
-}
-
-/*
- * Stores in an entry how a type is packed: by a converter, an exchange API, or paths. Returns -1 with an exception on
- * failure.
- */
-static int read_given(PyObject *given, type_entry *out) {
-  if (PyCapsule_IsValid(given, DL_EXCHANGE_API)) {
-    if (read_exchange_api(given, out))
-      return 0;
+/* Stores in an entry how a type is packed: see register() in _native.pyi. Returns -1 with an exception on failure. */
+static int read_code(PyObject *code, type_entry *out) {
+  if (PyLong_Check(code)) {
+    const unsigned long number = PyLong_AsUnsignedLong(code);
+    out->packing = (packing)(number & 0xFF);
+    out->itemsize = (uint32_t)number >> 8 & 0xFF;
+    out->has_value = (number & CODE_HAS_VALUE) != 0;
+  } else if (PyTuple_Check(code)) {
+    out->packing = PACKING_PATHS;
+    PyObject *address = PyTuple_GetItem(code, 0);
+    for (Py_ssize_t i = 0; i < PyTuple_Size(address); i++)
+      out->attributes[i].name = PyTuple_GetItem(address, i);
+    out->attributes[DTYPE_STEP].name = PyTuple_GetItem(code, 2);
+  } else if (!PyCapsule_CheckExact(code)) {
+    out->packing = PACKING_CONVERTER;
+  } else if (!read_exchange_api(code, out)) {
     return raise_error(PyExc_ValueError, "the exchange API is of another DLPack, or makes no tensors on the stack");
   }
-  if (PyTuple_Check(given)) {
-    out->packing = PACKING_PATHS;
-    const Py_ssize_t count = PyTuple_Size(given);
-    if ((count == 2 || (count == 3 && PyUnicode_Check(PyTuple_GetItem(given, 2)))) &&
-        is_path(PyTuple_GetItem(given, 0)) &&
-        (PyTuple_GetItem(given, 1) == Py_None || is_path(PyTuple_GetItem(given, 1)))) {
-      PyObject *address = PyTuple_GetItem(given, 0);
-      for (Py_ssize_t i = 0; i < PyTuple_Size(address); i++)
-        out->attributes[i].name = PyTuple_GetItem(address, i);
-      if (count == 3)
-        out->attributes[DTYPE_STEP].name = PyTuple_GetItem(given, 2);
-      return 0;
-    }
-    return raise_error(
-        PyExc_ValueError,
-        "code must have the names of the attributes (two at most) that lead to the address, and to the device or None; "
-        "and optionally the name of the attribute with the dtype, not %R",
-        given);
-  }
-  if (PyCallable_Check(given)) {
-    out->packing = PACKING_CONVERTER;
-    return 0;
-  }
-  return raise_about(PyExc_TypeError, "code must be an int, a callable, paths or an exchange API, not '%U'", given, 0,
-                     0);
+  return PyErr_Occurred() ? -1 : 0;
 }
 
 static PyObject *types_is_exchange_api(PyObject *module, PyObject *object) {
@@ -216,46 +146,12 @@ static PyObject *types_register(PyObject *module, PyObject *const *arguments, Py
     return NULL;
   state *st = PyModule_GetState(module);
   PyObject *type = arguments[0], *code = arguments[1];
-  if (!PyType_Check(type)) {
-    raise_about(PyExc_TypeError, "cls must be a class, not a '%U'", type, 0, 0);
-    return NULL;
-  }
-  read_begin(st);
-  const type_entry *known = find(st, type);
-  const bool is_builtin = known != NULL && known->weak == NULL;
-  read_end(st);
-  if (is_builtin)
-    return PyErr_Format(PyExc_ValueError, "%R is packed by the module itself and cannot be registered", type);
   type_entry item = {.type = type};
-  if ((PyLong_Check(code) ? read_code(code, &item) : read_given(code, &item)) < 0)
+  if (read_code(code, &item) < 0 || (item.weak = PyWeakref_NewRef(type, st->base.forget)) == NULL)
     return NULL;
-  item.weak = PyWeakref_NewRef(type, st->base.forget);
-  if (!item.weak)
-    return NULL;
-  if (!PyLong_Check(code)) {
-    Py_INCREF(code);
-    item.given = code;
-  }
-  if (store(st, item) < 0)
-    return NULL;
-  Py_RETURN_NONE;
-}
-
-static PyObject *types_registered(PyObject *module, PyObject *type) {
-  const state *st = PyModule_GetState(module);
-  read_begin(st);
-  const type_entry *known = find(st, type);
-  const bool is_registered = known != NULL && known->weak != NULL;
-  read_end(st);
-  type_entry found;
-  if (!is_registered || !types_read(st, type, &found))
-    Py_RETURN_NONE;
-  PyObject *code = Py_XNewRef(found.given);
-  if (code == NULL)
-    code = PyLong_FromUnsignedLong((unsigned long)found.packing | (unsigned long)found.itemsize << 8 |
-                                   (found.has_value ? CODE_HAS_VALUE : 0));
-  types_unref(&found);
-  return code;
+  if (!PyLong_Check(code))
+    item.given = Py_NewRef(code);
+  return store(st, item) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 /* The callback of the weak references: removes the entry of a type that is about to be freed. */
@@ -274,21 +170,6 @@ static PyObject *types_forget(PyObject *module, PyObject *weak) {
   Py_RETURN_NONE;
 }
 
-static PyObject *types_set_resolver(PyObject *module, PyObject *resolver) {
-  state *st = PyModule_GetState(module);
-  if (resolver != Py_None && !PyCallable_Check(resolver)) {
-    raise_about(PyExc_TypeError, "resolver must be callable or None, not '%U'", resolver, 0, 0);
-    return NULL;
-  }
-  PyObject *old, *fresh = resolver != Py_None ? Py_NewRef(resolver) : NULL;
-  write_begin(st);
-  old = st->base.resolver;
-  st->base.resolver = fresh;
-  write_end(st);
-  Py_XDECREF(old);
-  Py_RETURN_NONE;
-}
-
 int types_visit(state *st, visitproc visit, void *arg) {
   for (const type_entry *entry = NULL; (entry = next_entry(st, entry)) != NULL;) {
     Py_VISIT(entry->weak);
@@ -296,7 +177,6 @@ int types_visit(state *st, visitproc visit, void *arg) {
     for (size_t step = 0; step < ATTRIBUTES; ++step)
       Py_VISIT(entry->attributes[step].property);
   }
-  Py_VISIT(st->base.resolver);
   Py_VISIT(st->base.forget);
   return 0;
 }
@@ -308,15 +188,12 @@ void types_clear(state *st) {
   for (type_entry *entry = NULL; (entry = cch__table_next(&old, sizeof *entry, entry)) != NULL;)
     types_unref(entry);
   cch__table_free(&old);
-  Py_CLEAR(st->base.resolver);
   Py_CLEAR(st->base.forget);
 }
 
 static PyMethodDef functions[] = {
     {"register", FASTCALL(types_register), METH_FASTCALL, DOC_register},
-    {"registered", types_registered, METH_O, DOC_registered},
     {"is_exchange_api", types_is_exchange_api, METH_O, DOC_is_exchange_api},
-    {"set_resolver", types_set_resolver, METH_O, DOC_set_resolver},
     {"_forget", types_forget, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -53,7 +53,7 @@ typedef struct attribute {
 typedef struct type_entry {
   const void *type; /* the key, borrowed; NULL marks a free slot */
   PyObject *weak;   /* a weak reference to the type; in a copy, a reference, so that no other type gets the address */
-  PyObject *given;  /* a converter, a capsule with an exchange API, or paths */
+  PyObject *given;  /* a converter, a capsule with an exchange API, or a tuple: the paths, and the name of the dtype */
   const dl_exchange_api *exchange;  /* used by PACKING_EXCHANGE */
   attribute attributes[ATTRIBUTES]; /* of PACKING_PATHS: the path, which ends at a name that is NULL; then the dtype */
   packing packing;
@@ -73,7 +73,7 @@ void types_clear(state *st);
  */
 bool types_read(const state *st, const void *type, type_entry *out);
 void types_unref(type_entry *entry);
-/* Calls the resolver, which registers the type of a value if it can. Returns its answer, or -1 with an exception. */
+/* Calls resolve(), which registers the type of a value if it can. Returns its answer, or -1 with an exception. */
 int types_resolve(const state *st, PyObject *value);
 /* Stores the property that an attribute of a type's entry is. Takes over the reference to it, which can be NULL. */
 void types_learn(const state *st, const void *type, int step, const attribute *known);

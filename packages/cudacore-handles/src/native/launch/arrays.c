@@ -130,21 +130,6 @@ static int device_of_buffer(buffer *self) {
   return (int)known - FIRST;
 }
 
-/* Packs an object of another class that was registered with the attribute `_ptr`. */
-static int pack_foreign_buffer(const destination *to, PyObject *value) {
-  PyObject *address = PyObject_GetAttr(value, to->st->names.buffer_ptr);
-  if (!address)
-    return -1;
-  uint64_t number = 0;
-  int status = address == Py_None ? raise_about(PyExc_ValueError, "%U is closed", value, 0, 0)
-                                  : read_address(to->st, address, value, &number);
-  Py_DECREF(address);
-  if (status < 0 || keep(to, value, NULL) < 0)
-    return -1;
-  store(to, number);
-  return 0;
-}
-
 /* Returns the device of a texture or a surface. The caller holds its box. */
 static int device_of_object(const handle *self) {
   const cch_context *context = cch_context_of(self->box);
@@ -177,7 +162,7 @@ static int pack_object(const destination *to, PyObject *value) {
 
 int pack_buffer(const destination *to, PyObject *value) {
   if (!is_buffer(to->st, value))
-    return is_handle(to->st, value) ? pack_object(to, value) : pack_foreign_buffer(to, value);
+    return pack_object(to, value);
   uint64_t address;
   if (owners_add_memory(to->keep, to->index, value, &address) < 0)
     return -1;

@@ -3,8 +3,8 @@
  * Packs Python values into the argument block of a kernel: by the sizes of the parameters and, if they are known, by
  * their kinds. numbers.c packs numbers, arrays.c packs addresses of arrays.
  *
- * Types of other libraries are not built in. register() stores how a type is packed, and the resolver
- * (_launch/argtypes.py) is called once for each type that is not registered.
+ * Types of other libraries are not built in. register() stores how a type is packed, and resolve() of
+ * _launch/argtypes.py is called once for each type that is not registered.
  *
  * A conversion can run arbitrary Python code (__index__, __float__, a property, a converter), and that code can call
  * this module again. So no borrowed data is used across a conversion: the caller keeps the arguments alive, a registry

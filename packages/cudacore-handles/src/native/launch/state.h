@@ -12,6 +12,7 @@
   X(launch, kernel)         /* the class Kernel */                                                                     \
   X(launch, launch_checked) /* the slow path: launches, or raises an error that explains why that is not possible */   \
   X(launch, explain)        /* (status, config, kernel): raises for a launch that was refused */                       \
+  X(launch, resolve)        /* (type, value) -> whether values of a type, which it registers, can be arguments */      \
   X(launch, read_array)     /* (array, size) -> the address of an array that arrays.c cannot read itself */            \
   X(launch,                                                                                                            \
     refuse_element)       /* (array, wanted, given): raises for an array of another type than the kernel's pointer */  \
@@ -29,7 +30,6 @@ typedef struct known_dtype {
 
 /* Names of attributes of arguments. */
 #define LAUNCH_NAMES(X)                                                                                                \
-  X(buffer_ptr, "_ptr")                                                                                                \
   X(value, "value")                                                                                                    \
   X(interface, "__cuda_array_interface__")                                                                             \
   X(typestr, "typestr")
