@@ -14,7 +14,7 @@ import pytest
 from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, WHOLE
 
 from cudacore_compile import Linker, compile_many
-from cudacore_compile._command import link, plan
+from cudacore_compile._command import inputs, link, plan
 from cudacore_compile._compilers import nvrtc
 from cudacore_handles import ObjectCode
 
@@ -31,6 +31,14 @@ def _sources(_shared_cache: None) -> None:
 
 def kernels(file: str) -> list[str]:
     return [kernel.symbol for kernel in ObjectCode.from_cubin(file).kernels]
+
+
+def test_many_comments(run: Run) -> None:
+    """The time to determine the type of a source would double with each comment at its beginning."""
+    comments = "/** a line of a licence **/\n" * 99
+    Path("function.cu").write_text(comments + FUNCTION)
+    assert run("function.cu", "-arch=sm_90", "-rdc=true", "-o", "function.cubin") == (0, "", "")
+    assert inputs._kind_of(f"{comments}.version 8.0".encode()) == "ptx"
 
 
 @pytest.mark.usefixtures("_nvjitlink")

@@ -64,15 +64,14 @@ PTX = r"""
 
 def test_ptx_of_compilers() -> None:
     """The parameters of a kernel would be parsed incorrectly from the output of a compiler."""
-    without_comment = PTX.replace("/* b.cu", "b.cu")
     expected = {
         "axpy": "f4 p8 a8",
         "all": "n1 n2 n4 f8 b24 b2 b32 ?4 n4 p8 f2 n4",
         "none": "",
         "no_list": "",
     }
-    assert ptx_signatures(without_comment) == expected
-    commented = without_comment.replace("(\n", "( /* .entry no(.param .u32 x) */\n").replace(".f32", "/**/.f32 /* , */")
+    assert ptx_signatures(PTX) == expected
+    commented = PTX.replace("(\n", "( /* .entry no(.param .u32 x) */\n").replace(".f32", "/**/.f32 /* , */")
     assert ptx_signatures(commented) == expected
 
 
@@ -89,6 +88,16 @@ def test_numbers_that_are_too_long(code: str) -> None:
     """Python's limit for the digits of an int would end the reading of damaged code with another error."""
     found = read_contents(code.replace("N", "9" * 5000).encode(), "ptx", {})
     assert (found.kernels, found.globals) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [".entry f(" + " " * 99, ".entry f(" + "// " * 99, ".entry f(\n" * 5000, "\n" * 50_000 + ".target sm_90"],
+    ids=["blanks", "comments", "entries", "lines"],
+)
+def test_damaged_code_takes_no_time(code: str) -> None:
+    """Reading code that was cut off would never end, because all ways to divide the text would be tried."""
+    assert read_contents(code.encode(), "ptx", {}).kernels == ()
 
 
 @settings(deadline=None)  # a busy machine can be slow

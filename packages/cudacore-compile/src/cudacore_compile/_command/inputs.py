@@ -51,7 +51,8 @@ _MAGIC = {
     b"BC\xc0\xde": "nvvm",
 }
 _ELF, _ELF_CUDA = b"\x7fELF", (190).to_bytes(2, "little")  # the magic number; EM_CUDA, the value of e_machine
-_PTX = re.compile(rb"(?:\s|//[^\n]*\n|/\*.*?\*/)*\.version\s+\d", re.DOTALL)
+# Nothing before .version can be read in two ways: otherwise, the number of ways would double with each comment.
+_PTX = re.compile(rb"(?:\s|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*\.version\s+\d")
 _NVVM = re.compile(rb"^\s*(?:target\s+(?:triple|datalayout)\s*=|source_filename\s*=|; ModuleID\b)", re.MULTILINE)
 
 

@@ -11,7 +11,7 @@ from cudacore_handles._code.cubin import Cubin
 from cudacore_handles._code.demangle import demangle
 from cudacore_handles._code.info import CodeContents, GlobalInfo, KernelInfo
 from cudacore_handles._code.param_kinds import parameters_of
-from cudacore_handles._code.ptx_signatures import outside_of_braces, ptx_kernels, signature_of
+from cudacore_handles._code.ptx_signatures import PTX_SKIPPED, outside_of_braces, ptx_kernels, signature_of
 
 
 def read_contents(code: bytes, code_type: str, signatures: Mapping[str, str]) -> CodeContents:
@@ -36,10 +36,9 @@ def read_contents(code: bytes, code_type: str, signatures: Mapping[str, str]) ->
     return CodeContents(cubin.kernels(signatures), cubin.globals(), cubin.target)
 
 
-_TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TARGET = re.compile(r"^[ \t]*\.target\s+(\w+)", re.MULTILINE)
 _VARIABLE = re.compile(
-    r"^\s*(?:\.(?:visible|weak|extern|common)\s+)?\.(?P<space>global|const)\s+(?:\.attribute\([^)]*\)\s*)?"
+    r"^[ \t]*(?:\.(?:visible|weak|extern|common)\s+)?\.(?P<space>global|const)\s+(?:\.attribute\([^)]*\)\s*)?"
     r"(?:\.align\s+\d+\s+)?\.(?P<vector>v[24]\s+\.)?[a-z]+(?P<bits>8|16|32|64|128)\s+(?P<name>[\w$%]+)"
     r"(?P<extents>(?:\[\d{1,9}\])*)(?!\[\d|[\w$%])",
     re.MULTILINE,
@@ -47,7 +46,7 @@ _VARIABLE = re.compile(
 
 
 def _read_ptx(ptx: str, signatures: Mapping[str, str]) -> CodeContents:
-    text = _COMMENT.sub(" ", ptx)
+    text = PTX_SKIPPED.sub(" ", ptx)
     target = _TARGET.search(text)
     kernels = []
     for symbol, declared in ptx_kernels(ptx).items():

@@ -7,9 +7,11 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-_PTX_SKIPPED = r"//[^\n]*|/\*.*?\*/"
+# Text that is not read: comments, and the names of files, which can look like the beginning of a comment.
+PTX_SKIPPED = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _PTX_ENTRY = re.compile(r"\.entry\b")
-_PTX_TOKEN = re.compile(rf"(?:\s+|{_PTX_SKIPPED})*(?P<token>\.?[\w$%@]+|\S)", re.DOTALL)
+# At the end, the token is empty: if nothing matched there, all ways to divide the blanks before it would be tried.
+_PTX_TOKEN = re.compile(r"(?:\s+|//[^\n]*)*(?P<token>\.?[\w$%@]+|\S|\Z)")
 _PTX_NAME = re.compile(r"[\w$%]+")
 _PTX_PARAMETER = re.compile(
     r"\.param (?:\.align (?P<align>\d{1,9}) )?\.(?P<type>[a-z]+)(?P<bits>8|16|32|64)"
@@ -45,7 +47,7 @@ def ptx_kernels(ptx: str) -> dict[str, list[PTXParameter]]:
     kernels: dict[str, list[PTXParameter]] = {}
     contradicting = set()
     if "/*" in ptx:  # compilers write no comments, and searching megabytes of text takes time
-        ptx = re.sub(_PTX_SKIPPED, " ", ptx, flags=re.DOTALL)
+        ptx = PTX_SKIPPED.sub(" ", ptx)
     for match in _PTX_ENTRY.finditer(ptx):
         if "//" in ptx[ptx.rfind("\n", 0, match.start()) + 1 : match.start()]:
             continue
@@ -87,6 +89,8 @@ def _ptx_entry(ptx: str, at: int) -> tuple[str, list[PTXParameter]] | None:
     parameters: list[PTXParameter] = []
     words: list[str] = []
     for token in tokens:
+        if token in ("{", ";", ".entry"):  # the list has no end
+            return None
         if token not in (",", ")"):
             words.append(token)
             continue
