@@ -110,6 +110,13 @@ class _Layers:
         for vertex in reversed(order):  # a vertex with more dependents than dependencies is placed just above them
             if below[vertex] and len(below[vertex]) > len(above[vertex]):
                 level[vertex] = min(level[last] for last in below[vertex]) - 1
+        row, width = max((level[last] for _, last in self.edges), default=-1), float(_ROW)
+        for vertex in order:  # boxes without arrows are in rows below the others
+            if not above[vertex] and not below[vertex]:
+                if width + self.widths[vertex] > _ROW:
+                    row, width = row + 1, 0.0
+                level[vertex] = row
+                width += self.widths[vertex] + _GAP
         return level
 
     def _add_bend(self, layer: int) -> int:
@@ -201,39 +208,19 @@ def arrange(boxes: Sequence[Box], edges: Iterable[tuple[int, int]]) -> Picture:
     """Assign positions to the boxes."""
     for box in boxes:
         box.measure()
-    wanted = set(edges)
-    linked = sorted({end for edge in wanted for end in edge})
-    alone = [i for i in range(len(boxes)) if i not in set(linked)]
-    place = {i: k for k, i in enumerate(linked)}
+    layers = _Layers(boxes, edges)
+    layers.order()
+    x = layers.place()
+    left = min(at - width / 2 for at, width in zip(x, layers.widths, strict=True))
+    x = [at - left for at in x]
+    tops, depths = _depths(layers, x)
     places: list[tuple[float, float]] = [(0, 0)] * len(boxes)
-    arrows: list[tuple[list[tuple[float, float]], bool]] = []
-    width = height = 0.0
-    if linked:
-        layers = _Layers([boxes[i] for i in linked], {(place[a], place[b]) for a, b in wanted})
-        layers.order()
-        x = layers.place()
-        left = min(x[v] - layers.widths[v] / 2 for v in range(len(x)))
-        x = [at - left for at in x]
-        width = max(x[v] + layers.widths[v] / 2 for v in range(len(x)))
-        tops, depths = _depths(layers, x)
-        height = tops[-1] + depths[-1]
-        for layer, top, depth in zip(layers.layers, tops, depths, strict=True):
-            for v in layer:
-                if v < len(linked):
-                    box = boxes[linked[v]]
-                    places[linked[v]] = (x[v] - box.width / 2, top + (depth - box.height) / 2)
-        arrows = list(_routes(layers, x, tops, depths))
-    row = max(width, _ROW)
-    at_x, at_y, deep = 0.0, height + (_GAP if linked else 0), 0.0
-    for i in alone:
-        box = boxes[i]
-        if at_x and at_x + box.width > row:
-            at_x, at_y, deep = 0.0, at_y + deep + _GAP, 0.0
-        places[i] = (at_x, at_y)
-        at_x += box.width + _GAP
-        deep = max(deep, box.height)
-        width, height = max(width, at_x - _GAP), max(height, at_y + box.height)
-    return Picture(boxes, places, arrows, width, height)
+    for layer, top, depth in zip(layers.layers, tops, depths, strict=True):
+        for v in layer:
+            if v < len(boxes):
+                places[v] = (x[v] - boxes[v].width / 2, top + (depth - boxes[v].height) / 2)
+    width = max(at + width / 2 for at, width in zip(x, layers.widths, strict=True))
+    return Picture(boxes, places, list(_routes(layers, x, tops, depths)), width, tops[-1] + depths[-1])
 
 
 def _depths(layers: _Layers, x: list[float]) -> tuple[list[float], list[float]]:

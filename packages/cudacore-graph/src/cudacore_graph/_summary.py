@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 _MAX_ALIKE = 12  # if more nodes of one kind have the same neighbours, they form one group
 _MAX_KINDS = 3  # the maximum number of kinds that the text of a group lists
-_MAX_WIDE = 16  # if more nodes are side by side in a layer, equal chains form groups, too
+_MAX_WIDE = 16  # if more nodes are side by side in a layer, chains form groups, too
 _WORTH = 0.8  # search for chains and repetitions again only if the number of groups fell to this fraction
 _MAX_LAYERS = 24  # the maximum number of groups of layers, if other ways did not make a graph small enough
 _MAX_EDGES = 3  # the maximum mean number of edges per node that can be followed by eye
@@ -39,43 +39,34 @@ class Summary(NamedTuple):
     edges: set[tuple[int, int]]
 
 
-def summarise(before: Sequence[Iterable[int]], kind: Callable[[int], str], limit: int | None) -> Summary:
+def summarise(count: int, pairs: Iterable[tuple[int, int]], kind: Callable[[int], str], limit: int | None) -> Summary:
     """Group the nodes of a graph until they are few enough.
 
     Parameters
     ----------
-    before : sequence of list of int
-        The dependencies of each node. Nodes are numbered in a possible order of execution.
+    count : int
+        The number of nodes. They are numbered in a possible order of execution.
+    pairs : iterable of tuple of int
+        The edges.
     kind : callable
-        Returns the kind of a node by its number. It is called only if nodes must be grouped.
+        Returns the kind of a node by its number. It is called only if there is a limit.
     limit : int or None
         The maximum number of groups. None: each node is its own group.
     """
-    edges = {(first, second) for second, those in enumerate(before) for first in those}
+    edges = set(pairs)
     if limit is None:
-        return Summary([Group((i,), "", Counter()) for i in range(len(before))], edges)
-    groups = [Group((i,), "", Counter((kind(i),))) for i in range(len(before))]
-    if len(groups) <= limit:
+        return Summary([Group((i,), "", Counter()) for i in range(count)], edges)
+    groups = [Group((i,), "", Counter((kind(i),))) for i in range(count)]
+    found, size = Summary(groups, edges), 2 * count
+    if count <= limit:
         found = _merge_alike(groups, edges, _MAX_ALIKE)
         if max(Counter(_levels(*found)).values(), default=0) > _MAX_WIDE:
-            # Chains are grouped only if there are many equal ones.
-            alike = _merge_alike(*_merge_chains(groups, edges), _MAX_ALIKE)
-            parts = [
-                [list(group.nodes)] if group.form.endswith("in parallel") else [[i] for i in group.nodes]
-                for group in alike.groups
-            ]
-            forms = [group.form for group in alike.groups]
-            found = _merge(
-                groups, edges, [(part, form) for those, form in zip(parts, forms, strict=True) for part in those]
-            )
-    else:
-        found = Summary(groups, edges)
-        size = 2 * len(groups)
-        while limit < len(found.groups) < _WORTH * size:
-            size = len(found.groups)
-            found = _merge_chains(*found)
-            if len(found.groups) > limit:
-                found = _merge_alike(*found, 1)
+            found = _merge_alike(*_merge_chains(groups, edges), _MAX_ALIKE)
+    while limit < len(found.groups) < _WORTH * size:
+        size = len(found.groups)
+        found = _merge_chains(*found)
+        if len(found.groups) > limit:
+            found = _merge_alike(*found, 1)
     if len(found.groups) > limit or len(found.edges) > _MAX_EDGES * max(limit, 8):
         found = _merge_layers(groups, edges)
     return found
