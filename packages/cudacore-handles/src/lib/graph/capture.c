@@ -282,30 +282,16 @@ cch_status cch_capture_end(cch_graph *graph, cch_stream *stream) {
  * now.
  */
 static int abandon(cch_graph *graph, const cch__capture *capture) {
-  cch__capture_info info;
-  CUstream stream = capture->stream->raw;
-  if (cch__is_gone(graph)) {
-    end_abandoned(graph, capture);
-    return 0;
-  }
-  CCH__RETURN_FAILURE(cch__capture_info_of(&info, stream));
-  if (!is_in(&info, capture))
-    return 0; /* other code has ended the capture */
-  CUgraph raw = NULL;
-  int status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
-  if (status == CUDA_ERROR_NOT_PERMITTED)
+  bool ended;
+  const int status = end_in_driver(&ended, graph, capture, __func__);
+  if (!ended)
     return status;
-  /*
-   * These codes mean that the capture ended without a graph: it was invalidated, had forks that were not joined, or
-   * belongs to another thread.
-   */
-  bool in_vain = status >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && status <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  if (status != 0 && !in_vain)
-    cch__report(status);
-  if (status == 0 && capture->makes_graph && raw != NULL)
-    cch__report(CCH__CALL(cuGraphDestroy, (raw)));
-  if (in_vain)
+  if (status == 0 && capture->makes_graph)
+    cch__report(CCH__CALL(cuGraphDestroy, (graph->raw)));
+  else if (status > 0) /* the capture was invalidated, had forks that were not joined, or belongs to another thread */
     fail_graph(graph);
+  if (status > 0 && !cch__is_retryable(status))
+    cch__report(status);
   return 0;
 }
 
