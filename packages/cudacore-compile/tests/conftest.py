@@ -105,7 +105,7 @@ def no_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", missing)
     for load in (nvvm.load, nvjitlink.load, _fatbin._load):
-        monkeypatch.setattr(load, "_loaded", None)
+        load.cache_clear()
 
 
 Run = Callable[..., tuple[int, str, str]]

@@ -234,7 +234,7 @@ def test_pch_that_is_not_made_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", [{"pch": True}, {"create_pch": "a.pch"}])
 def test_pch_heap_grows(options: dict[str, Any], tmp_path: Path) -> None:
     """A precompiled header that NVRTC's heap is too small for would never be made."""
-    nvrtc = _nvrtc.load()._library
+    nvrtc = _nvrtc.load()
     before = nvrtc.number("nvrtcGetPCHHeapSize")
     logs = io.StringIO()
     program = Program(KERNEL, "c++", ProgramOptions(arch="sm_90", pch_dir=tmp_path, **options))
@@ -252,7 +252,7 @@ def test_pch_heap_grows(options: dict[str, Any], tmp_path: Path) -> None:
 
 def test_pch_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """If the heap cannot grow, programs would be compiled again and again, or the status would be wrong."""
-    nvrtc = _nvrtc.load()._library
+    nvrtc = _nvrtc.load()
     before = nvrtc.number("nvrtcGetPCHHeapSize")
     number = Compiler.number
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 from collections.abc import Iterable
 from typing import Any
 
-from cudacore_compile._compilers.libraries import Library, Loader, open_library
+from cudacore_compile._compilers.libraries import Library, open_library
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
 from cudacore_handles._sdk import public, type_text
 
@@ -201,4 +202,6 @@ _NAMES = (
 )  # fmt: skip
 
 
-_load = Loader(lambda: _Library(open_library(LIBRARY)._handle_uint))
+@functools.cache
+def _load() -> _Library:
+    return _Library(open_library(LIBRARY)._handle_uint)

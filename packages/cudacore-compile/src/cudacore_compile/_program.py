@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cudacore_compile._compilers.errors import CompilerError, NVRTCError, cancelled, without_frames
+from cudacore_compile._compilers.errors import CompilerError, cancelled, without_frames
 from cudacore_compile._compilers.libraries import load
 from cudacore_compile._compilers.option_values import encode
-from cudacore_compile._compilers.options import ProgramOptions, bundled_headers
+from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.request import BACKENDS, Request, Result
 from cudacore_compile._compilers.sources import check_headers, check_logs, check_names, check_no_path, check_source
 from cudacore_compile._compilers.targets import check_code_type, check_target
@@ -214,7 +214,7 @@ class Program(Closing):
                 logs.write(log)
         self._pch_status = result.pch_status
         return ObjectCode._init(
-            result.code,
+            result.code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else result.code,
             target.value,
             name=self._name,
             symbol_mapping=result.lowered_names,
@@ -304,33 +304,16 @@ class Program(Closing):
         flags += [b"--include-path=" + os.fsencode(place) for place in found]
         if is_kept:
             flags += compiler.no_cache_flags(flags)
-        process_state.note(options)
-        given = {
-            "program_name": encode(self._name),
-            "creates_pch": bool(options.pch or options.create_pch),
-            "stacklevel": 7 if is_kept else 5,  # a cache has two frames
-        }
+        process_state.note(options, stacklevel=6 if is_kept else 4)  # a cache has two frames
+        given = {"program_name": encode(self._name), "creates_pch": bool(options.pch or options.create_pch)}
 
         def compile_once() -> tuple[Any, Result]:
             with self._compiling() as box:
                 return box, compiler.compile(box, flags, names, target, source=self._code, **given)
 
-        try:
+        box, result = compile_once()
+        if given["creates_pch"] and compiler.grow_pch_heap(box):
             box, result = compile_once()
-            if given["creates_pch"] and compiler.grow_pch_heap(box):
-                box, result = compile_once()
-        except NVRTCError as error:
-            from cudacore_compile._compilers.hints import explain
-
-            error.hint = explain(
-                error.code_name,
-                error.log,
-                names,
-                compiler.version_text,
-                compiler.architectures,
-                bundled=bundled_headers(flags),
-            )
-            raise
         if target is ObjectCodeFormatType.CUBIN:
             with self._lock:
                 if self._box is box:  # otherwise, another thread has replaced the box
@@ -340,7 +323,7 @@ class Program(Closing):
     def _compile_nvvm(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:
         flags = self._options.as_bytes(CompilerBackendType.NVVM, target)
         with self._compiling() as box:
-            code, log = load(CompilerBackendType.NVVM).compile(box, flags, target, program_name=encode(self._name))
+            code, log = load(CompilerBackendType.NVVM).compile(box, flags, program_name=encode(self._name))
         return Result(code, log, {}, None, None)
 
     def _compile_ptx(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:

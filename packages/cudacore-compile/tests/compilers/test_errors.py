@@ -163,7 +163,7 @@ def test_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     major = int(_nvrtc.load().version_text.partition(".")[0])
     assert _libraries.cuda_major() == major
-    monkeypatch.setattr(_libraries, "_of_nvrtc", None)
+    _nvrtc.load.cache_clear()
     assert _libraries.cuda_major() == int(importlib.metadata.version("cuda-bindings").partition(".")[0])
 
 

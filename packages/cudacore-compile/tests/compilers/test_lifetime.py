@@ -14,7 +14,7 @@ import pytest
 from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, TEMPLATES, build_part
 
 from cudacore_compile import CompilerError, Linker, NVJitLinkError, NVRTCError, NVVMError, Program, ProgramOptions
-from cudacore_handles import CUDAError, ObjectCode, live_counts
+from cudacore_handles import ObjectCode, live_counts
 from cudacore_handles._sdk.compile import Compiler
 
 SM_90 = ProgramOptions(arch="sm_90")
@@ -140,7 +140,7 @@ def test_no_leak_when_a_call_fails(kind: Kind, monkeypatch: pytest.MonkeyPatch) 
 
     def fail_after_others(library: Compiler, name: str, *arguments: Any) -> int:
         if not left:
-            raise CUDAError(name, 1, "ERROR_OUT_OF_MEMORY", "host memory ran out")
+            raise kind.error(name, 1, "ERROR_OUT_OF_MEMORY", "host memory ran out")
         del left[-1]
         return result(library, name, *arguments)
 

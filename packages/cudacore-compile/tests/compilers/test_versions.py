@@ -57,7 +57,7 @@ def test_what_is_not_there(no_libraries: None, monkeypatch: pytest.MonkeyPatch) 
         raise CUDAError("dlopen", -3, "CCH_ENODRIVER", "no driver")
 
     monkeypatch.setattr(_versions, "driver_cuda_version", no_driver)
-    monkeypatch.setattr(_nvrtc.load, "_loaded", None)
+    _nvrtc.load.cache_clear()
     assert versions() == {}
 
 

@@ -81,7 +81,7 @@ def test_arguments(make: Callable[..., Compiler]) -> None:
 def test_missing_function(make: Callable[..., Compiler]) -> None:
     """A function that an old library lacks would crash, disable others, or not be named with its version."""
     compiler = make("NVRTC", NVRTC, "nvrtcGetPCHHeapSize")
-    assert (compiler.version(), compiler.has("nvrtcGetPCHHeapSize")) == ((12, 1), False)
+    assert (compiler.query_version(), compiler.has("nvrtcGetPCHHeapSize")) == ((12, 1), False)
     message = (
         r"^nvrtcGetPCHHeapSize: CCH_ENOSYMBOL \(-\d+\): needs NVRTC of CUDA 12\.8 or newer; the loaded one has version "
         r"12\.1$"
@@ -90,7 +90,7 @@ def test_missing_function(make: Callable[..., Compiler]) -> None:
         with pytest.raises(CUDAError, match=message):
             use("nvrtcGetPCHHeapSize")
     with pytest.raises(CUDAError, match=r"^nvrtcVersion: .*: needs NVRTC of CUDA 12\.8 or newer$"):
-        make("NVRTC", {}, "nvrtcCreateProgram", "nvrtcVersion").version()
+        make("NVRTC", {}, "nvrtcCreateProgram", "nvrtcVersion").query_version()
 
 
 @pytest.mark.parametrize(("result", "code_name"), [(-1, "NVRTC_ERROR_UNRECOGNIZED"), (5, "NVRTC_ERROR_INVALID_OPTION")])
@@ -98,7 +98,7 @@ def test_failure(make: Callable[..., Compiler], result: int, code_name: str) -> 
     """A failure of the library's function, whatever its code, would be lost, or reported as another one."""
     compiler = make("NVRTC", NVRTC | {"nvrtcVersion": version(7, 7, result)})
     with pytest.raises(CUDAError) as caught:
-        compiler.version()
+        compiler.query_version()
     names = {-1: "NVRTC_ERROR_UNRECOGNIZED", 5: "NVRTC_ERROR_INVALID_OPTION"}
     assert (caught.value.operation, caught.value.code, caught.value.code_name) == (
         "nvrtcVersion",
@@ -111,8 +111,8 @@ def test_versioned_names(make: Callable[..., Compiler]) -> None:
     """nvJitLink 12.0 to 12.2, whose functions have other names, would not be usable."""
     old = {"__nvJitLinkCreate_12_1": store(ctypes.c_size_t, 1), "__nvJitLinkDestroy_12_1": destroy}
     compiler = make("nvJitLink", old, "nvJitLinkGetLinkedLTOIR")
-    assert compiler.version() == (12, 1)
-    assert compiler.raw(compiler.create()) == 1
+    assert compiler.query_version() == (12, 1)
+    assert compiler.raw(compiler.new()) == 1
     with pytest.raises(CUDAError, match=r"12\.8 or newer; the loaded one has version 12\.1$"):
         compiler.call("nvJitLinkGetLinkedLTOIR")
 
@@ -131,9 +131,9 @@ def test_program_is_destroyed(make: Callable[..., Compiler], result: int) -> Non
     )
     if result:
         with pytest.raises(CUDAError, match="NVRTC_ERROR_INVALID_INPUT"):
-            compiler.create()
+            compiler.new()
     else:
-        assert compiler.raw(compiler.create()) == 99
+        assert compiler.raw(compiler.new()) == 99
     assert (destroyed, live_counts()["nvrtc_program"]) == ([99], before)
 
 
@@ -142,4 +142,4 @@ def test_empty_output_is_not_fetched(make: Callable[..., Compiler]) -> None:
     fetched: list[int] = []
     functions = {"nvrtcGetCUBIN": lambda *_: fetched.append(1) or 0, "nvrtcGetCUBINSize": store(ctypes.c_size_t, 0)}
     compiler = make("NVRTC", NVRTC | functions)
-    assert (compiler.output(compiler.create(), "nvrtcGetCUBIN"), fetched) == (b"", [])
+    assert (compiler.output(compiler.new(), "nvrtcGetCUBIN"), fetched) == (b"", [])

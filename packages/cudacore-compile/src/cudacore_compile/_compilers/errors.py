@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import CUDAError
@@ -79,32 +78,6 @@ class NVJitLinkError(CompilerError):
 E = TypeVar("E", bound=CompilerError)
 
 
-def as_compiler_error(
-    cls: type[E], error: CUDAError, *, log: str = "", words: Sequence[bytes] = (), hint: str = ""
-) -> E:
-    """Convert an error that a compiler's box raised to the error class of that compiler.
-
-    Parameters
-    ----------
-    cls : type
-        The error's class.
-    error : CUDAError
-        The error that was raised.
-    log : str, optional
-        The compiler's log.
-    words : sequence of bytes, optional
-        The command line.
-    hint : str, optional
-        What to do about it.
-    """
-    import shlex
-
-    command = shlex.join(word.decode("utf-8", "replace") for word in words)
-    return cls(
-        error.operation, error.code, error.code_name, error.meaning, hint=hint or error.hint, log=log, command=command
-    )
-
-
 def cancelled(backend: CompilerBackendType) -> CompilerError:
     """Make the error for a program that was cancelled before its compiler began."""
     cls = {CompilerBackendType.NVRTC: NVRTCError, CompilerBackendType.NVVM: NVVMError}.get(backend, NVJitLinkError)
@@ -121,17 +94,6 @@ def without_frames(error: E) -> E:
 def log_text(log: bytes) -> str:
     """Return a compiler's log as text. Each phase can end its part with a NUL, and the log need not be UTF-8."""
     return log.replace(b"\0", b"").decode("utf-8", "replace")
-
-
-def log_of(read: Callable[[Any], bytes], box: Any) -> str:
-    """Return the log of a box that failed.
-
-    If there is no box, or its log cannot be read, return an empty string: the caller reports the failure of the box.
-    """
-    try:
-        return log_text(read(box)) if box is not None else ""
-    except CUDAError:
-        return ""
 
 
 def too_new(option: str, compiler: str, since: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import importlib
 import sys
-import threading
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from cudacore_compile._compilers.errors import CompilerError, log_text
 from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk.compile import Compiler
@@ -17,17 +18,15 @@ if TYPE_CHECKING:
     from cuda.pathfinder import LoadedDL
 
 
-T = TypeVar("T")
-
-
 class Library(NamedTuple):
-    """A compiler library: its name, the error if it is missing, the extra that installs it, and its functions."""
+    """A compiler library: its name, the class of its errors, the extra that installs it, and its functions."""
 
     title: str
     name: str  # the library's name in cuda.pathfinder
     error: type[CUDAError]
     extra: str
     functions: Mapping[str, str] = {}  # names, separated by spaces, by the version of CUDA that added them
+    log: str = ""  # the function that returns a program's log
 
 
 def open_library(library: Library) -> LoadedDL:
@@ -60,46 +59,37 @@ def open_library(library: Library) -> LoadedDL:
         ) from error
 
 
-class Loaded:
+class Loaded(Compiler):
     """A compiler library of this process."""
 
-    __slots__ = ("_library", "path", "version", "version_text")
+    __slots__ = ("path", "version", "version_text")
     _of: ClassVar[Library]
 
     def __init__(self) -> None:
         library = self._of
         found = open_library(library)
         since = {name: version for version, names in library.functions.items() for name in names.split()}
-        self._library = Compiler(library.title, found._handle_uint, since)
-        try:
-            self.version = self._library.version()
-        except CUDAError as error:
-            raise library.error(error.operation, error.code, error.code_name, error.meaning) from None
+        super().__init__(library.title, found._handle_uint, since, library.error)
+        self.version = self.query_version()
         self.path = found.abs_path or ""
         self.version_text = ".".join(map(str, self.version))
 
     def handle(self, box: Any) -> Any:
         """Return a program in the form of ``cuda.bindings``: an int."""
-        return self._library.raw(box)
+        return self.raw(box)
 
+    def log(self, box: Any) -> str:
+        """Return the log of a program."""
+        return log_text(self.output(box, self._of.log))
 
-class Loader(Generic[T]):
-    """A function that returns the object for a library, and makes it at the first call.
+    def complete(self, error: CompilerError, box: Any, *words: bytes) -> None:
+        """Add the log of the program that failed, and the command line, to an error."""
+        import shlex
 
-    A call raises the error of the library's class if the library is missing. The next call tries again.
-    """
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-        self._loaded: T | None = None
-        self._lock = threading.Lock()
-
-    def __call__(self) -> T:
-        if self._loaded is None:
-            with self._lock:
-                if self._loaded is None:
-                    self._loaded = self._make()
-        return self._loaded
+        if box is not None:
+            with suppress(CUDAError):  # the first failure is reported
+                error.log = self.log(box)
+        error.command = shlex.join(word.decode("utf-8", "replace") for word in words)
 
 
 def load(backend: CompilerBackendType) -> Any:
@@ -122,12 +112,13 @@ def cuda_major() -> int:
     It is the version of the loaded NVRTC. If none is loaded, it is that of cuda-bindings, but not newer than the
     driver, if there is one: a driver for CUDA 12 cannot load the cubins of CUDA 13.
     """
-    if _of_nvrtc is not None:
-        return _of_nvrtc
     import importlib.metadata  # imported late, because it takes half as long to import as this whole package
 
+    from cudacore_compile._compilers import nvrtc
     from cudacore_handles._sdk.compile import driver_cuda_version
 
+    if nvrtc.load.cache_info().currsize:
+        return nvrtc.load().version[0]
     try:
         major = int(importlib.metadata.version("cuda-bindings").partition(".")[0])
     except importlib.metadata.PackageNotFoundError:
@@ -138,11 +129,4 @@ def cuda_major() -> int:
         return major
 
 
-def note_nvrtc(major: int) -> None:
-    """Store the major version of the NVRTC that is loaded."""
-    global _of_nvrtc
-    _of_nvrtc = major
-
-
-_of_nvrtc: int | None = None
 _NEWEST = 13

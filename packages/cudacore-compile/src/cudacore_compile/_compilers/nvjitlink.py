@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from cudacore_compile._compilers.errors import NVJitLinkError, as_compiler_error, log_of, log_text, too_new
-from cudacore_compile._compilers.libraries import Library, Loaded, Loader
+from cudacore_compile._compilers.errors import NVJitLinkError, log_text, too_new
+from cudacore_compile._compilers.libraries import Library, Loaded
 from cudacore_compile._compilers.linker_options import newer_fields
-from cudacore_handles import CUDAError
 from cudacore_handles._sdk.compile import call_on_thread
 
+T = TypeVar("T")
 LIBRARY = Library(
     "nvJitLink",
     "nvJitLink",
@@ -25,6 +26,7 @@ LIBRARY = Library(
         "12.3": "nvJitLinkVersion",
         "13.2": "nvJitLinkGetLinkedLTOIRSize nvJitLinkGetLinkedLTOIR",
     },
+    "nvJitLinkGetErrorLog",
 )
 # Types of input, with nvJitLink's numbers.
 _INPUTS = {"cubin": 1, "ptx": 2, "ltoir": 3, "fatbin": 4, "object": 5, "library": 6}
@@ -63,9 +65,7 @@ class NVJitLink(Loaded):
         The linker is created on a thread that then ends. If another thread destroyed it, the creating thread would keep
         pointers to freed memory.
         """
-        if self.version < _USES_THREADS:
-            return self._create(flags, inputs)
-        return call_on_thread(lambda: self._create(flags, inputs))
+        return self._on_thread(lambda: self._make(flags, inputs))
 
     def no_cache_flags(self, flags: Sequence[bytes]) -> list[bytes]:
         """Return the options that make nvJitLink ignore its cache in the driver, unless the flags have them."""
@@ -80,46 +80,40 @@ class NVJitLink(Loaded):
         linker, and another thread links it and ends, the next linker of the first thread crashes. So each link has a
         thread of its own, which also has the stack that nvJitLink needs.
         """
+        return self._on_thread(lambda: self._link(box or self._make(flags, inputs), target, flags, inputs))
 
-        def link() -> Linked:
-            return self._link(box or self._create(flags, inputs), target, flags, inputs)
+    def _on_thread(self, work: Callable[[], T]) -> T:
+        return call_on_thread(work) if self.version >= _USES_THREADS else work()
 
-        return call_on_thread(link) if self.version >= _USES_THREADS else link()
-
-    def _create(self, flags: Sequence[bytes], inputs: Sequence[Input]) -> Any:
+    def _make(self, flags: Sequence[bytes], inputs: Sequence[Input]) -> Any:
         box = None
         try:
             if self.version < (13, 0):
                 _check_arch(flags)
-            box = self._library.create(len(flags), list(flags))
+            box = self.new(len(flags), list(flags))
             for part in inputs:
                 kind = _INPUTS[part.code_type]
-                self._library.of(box, "nvJitLinkAddData", kind, part.code, len(part.code), part.c_name)
-        except CUDAError as error:
-            raise self._explained(error, box, flags, inputs) from None
+                self.of(box, "nvJitLinkAddData", kind, part.code, len(part.code), part.c_name)
+        except NVJitLinkError as error:
+            self._explain(error, box, flags, inputs)
+            raise
         return box
 
     def _link(self, box: Any, target: str, flags: Sequence[bytes], inputs: Sequence[Input]) -> Linked:
         try:
-            self._library.of(box, "nvJitLinkComplete")
-            code = self._library.output(box, f"nvJitLinkGetLinked{_OUTPUTS[target]}")
-            log = log_text(self._error_log(box))
-            if _ERROR.search(log):
-                raise _ignored(log, inputs)
-            return Linked(code, log, log_text(self._library.output(box, "nvJitLinkGetInfoLog")))
-        except NVJitLinkError:
+            self.of(box, "nvJitLinkComplete")
+            code = self.output(box, f"nvJitLinkGetLinked{_OUTPUTS[target]}")
+            linked = Linked(code, self.log(box), log_text(self.output(box, "nvJitLinkGetInfoLog")))
+        except NVJitLinkError as error:
+            self._explain(error, box, flags, inputs)
             raise
-        except CUDAError as error:
-            raise self._explained(error, box, flags, inputs) from None
+        if _ERROR.search(linked.error_log):
+            raise _ignored(linked.error_log, inputs)
+        return linked
 
-    def _error_log(self, box: Any) -> bytes:
-        return self._library.output(box, "nvJitLinkGetErrorLog")
-
-    def _explained(self, error: CUDAError, box: Any, flags: Sequence[bytes], inputs: Sequence[Input]) -> NVJitLinkError:
-        log = log_of(self._error_log, box)
-        hint = explain(error.code_name, log, self.version_text, flags)
-        words = (b"nvJitLink", *flags, *(part.c_name for part in inputs))
-        return as_compiler_error(NVJitLinkError, error, log=log, words=words, hint=hint)
+    def _explain(self, error: NVJitLinkError, box: Any, flags: Sequence[bytes], inputs: Sequence[Input]) -> None:
+        self.complete(error, box, b"nvJitLink", *flags, *(part.c_name for part in inputs))
+        error.hint = explain(error.code_name, error.log, self.version_text, flags)
 
 
 # When older versions (12.4) report some errors, the calling thread keeps a lock. If that thread ends, all other threads
@@ -154,7 +148,7 @@ def _check_arch(flags: Sequence[bytes]) -> None:
         match = re.match(rb"-arch=\w+_(\d+)", flag)
         if match and int(match[1]) not in _OF_CUDA_12:
             code_name = "NVJITLINK_ERROR_UNRECOGNIZED_ARCH"
-            raise CUDAError("nvJitLinkCreate", 16, code_name, "the architecture is not known")
+            raise NVJitLinkError("nvJitLinkCreate", 16, code_name, "the architecture is not known")
 
 
 def explain(code_name: str, log: str, version: str, flags: Sequence[bytes]) -> str:
@@ -186,4 +180,4 @@ def explain(code_name: str, log: str, version: str, flags: Sequence[bytes]) -> s
     return ""
 
 
-load = Loader(NVJitLink)
+load = functools.cache(NVJitLink)

@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import re
 import threading
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from cudacore_compile._compilers.errors import NVRTCError, as_compiler_error, log_text
+from cudacore_compile._compilers.errors import NVRTCError
 from cudacore_compile._compilers.interrupt import run_interruptibly
-from cudacore_compile._compilers.libraries import Library, Loaded, Loader, note_nvrtc
+from cudacore_compile._compilers.libraries import Library, Loaded
+from cudacore_compile._compilers.options import bundled_headers
 from cudacore_compile._compilers.pch_folders import with_private_folder
 from cudacore_compile._compilers.pointees import add_pointees, pointees
 from cudacore_compile._compilers.request import Result
@@ -38,14 +39,9 @@ LIBRARY = Library(
         "12.8": "nvrtcGetPCHHeapSize nvrtcSetPCHHeapSize nvrtcGetPCHCreateStatus nvrtcGetPCHHeapSizeRequired "
         "nvrtcSetFlowCallback",
     },
+    "nvrtcGetProgramLog",
 )
 _OUTPUTS = {"ptx": "PTX", "cubin": "CUBIN", "ltoir": "LTOIR", "optixir": "OptiXIR"}
-# It is a defect of NVRTC 12.9, 13.0 and 13.5 that --restrict stays set. No other option turns it off again.
-_RESTRICT_STAYS = (
-    "a program was compiled with ProgramOptions(restrict=True) in this process, and NVRTC keeps to that option: "
-    "pointer parameters of kernels are taken for restrict pointers in this program too. Write __restrict__ in the "
-    "source instead, or compile such programs in a process of their own"
-)
 # With --restrict, the code of this program has a read-only load. With --optimization-info, the compiler writes a log.
 _CANARY = b"""
 static __device__ float twice(float x) { return x + x; }
@@ -65,31 +61,25 @@ _PCH_STATUS = {
 class NVRTC(Loaded):
     """The NVRTC library of this process."""
 
-    __slots__ = ("_restrict_stays",)
+    __slots__ = ()
     _of = LIBRARY
 
     def __init__(self) -> None:
         super().__init__()
-        self._restrict_stays = False
-        note_nvrtc(self.version[0])
         _open_builtins(self.path, self.version)
 
     def create(self, source: bytes, name: bytes, headers: Mapping[bytes, bytes]) -> Any:
         """Return the box of a new program (nvrtcCreateProgram), which can be cancelled (nvrtcSetFlowCallback)."""
-        library = self._library
-        try:
-            box = library.create(source, name, len(headers), list(headers.values()), list(headers))
-            if library.has("nvrtcSetFlowCallback"):
-                library.let_cancel(box, "nvrtcSetFlowCallback")
-            return box
-        except CUDAError as error:
-            raise as_compiler_error(NVRTCError, error) from None
+        box = self.new(source, name, len(headers), list(headers.values()), list(headers))
+        if self.has("nvrtcSetFlowCallback"):
+            self.let_cancel(box, "nvrtcSetFlowCallback")
+        return box
 
     def handle(self, box: Any) -> nvrtc.nvrtcProgram:
         """Import ``cuda.bindings``, and return a program as an object of it."""
         from cuda.bindings import nvrtc
 
-        return nvrtc.nvrtcProgram(self._library.raw(box))
+        return nvrtc.nvrtcProgram(self.raw(box))
 
     def compile(
         self,
@@ -101,66 +91,49 @@ class NVRTC(Loaded):
         program_name: bytes,
         source: bytes,
         creates_pch: bool,
-        stacklevel: int,
     ) -> Result:
         """Compile a program once, and return all of its results (nvrtcCompileProgram).
-
-        `stacklevel` is the stack level of the caller's warnings.
 
         Raises
         ------
         NVRTCError
-            If the compilation fails; it has the log and the command line. The caller adds the hint.
+            If the compilation fails; it has the log, the command line and a hint.
         """
         flags = with_private_folder(flags)
-        restrict = b"--restrict" in flags
-        if restrict:
-            self._restrict_stays = True
-        library = self._library
-        log = ""
-        words: Sequence[bytes] = ()
         try:
             for name in names:
-                library.of(box, "nvrtcAddNameExpression", name.encode())
-            try:
-                run_interruptibly(lambda: self._compile(box, flags), lambda: self.cancel(box))
-            except CUDAError as error:
-                words = (b"nvrtc", *flags, program_name)
-                if error.code_name != "NVRTC_ERROR_CANCELLED":  # after a cancellation, the log has only internal errors
-                    log = self._log(box)
-                raise
-            log = self._log(box)
-            lowered = {name: library.text_of(box, "nvrtcGetLoweredName", name.encode()).decode() for name in names}
-            pch_status = None
-            if creates_pch:
-                pch_status = _PCH_STATUS.get(self._pch_status(box), PCHStatusType.FAILED)
-            code = library.output(box, f"nvrtcGet{_OUTPUTS[target]}")
-            code = code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else code
-            signatures = self._signatures(box, target, code, source)
-        except CUDAError as error:
-            raise as_compiler_error(NVRTCError, error, log=log, words=words) from None
-        if self._restrict_stays and not restrict:
-            warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=stacklevel + 1)
-        return Result(code, log, lowered, signatures, pch_status)
+                self.of(box, "nvrtcAddNameExpression", name.encode())
+            run_interruptibly(lambda: self._compile(box, flags), lambda: self.cancel(box))
+            lowered = {name: self.text_of(box, "nvrtcGetLoweredName", name.encode()).decode() for name in names}
+            pch_status = _PCH_STATUS.get(self._pch_status(box), PCHStatusType.FAILED) if creates_pch else None
+            code = self.output(box, f"nvrtcGet{_OUTPUTS[target]}")
+            return Result(code, self.log(box), lowered, self._signatures(box, target, code, source), pch_status)
+        except NVRTCError as error:
+            from cudacore_compile._compilers.hints import explain
+
+            self.complete(error, box, b"nvrtc", *flags, program_name)
+            if error.code_name == "NVRTC_ERROR_CANCELLED":
+                error.log = ""  # it has only internal errors
+            bundled = bundled_headers(flags)
+            arguments = error.code_name, error.log, names, self.version_text, self.architectures
+            error.hint = explain(*arguments, bundled=bundled)
+            raise
 
     def cancel(self, box: Any) -> None:
         """Cancel the compilation of a program, if this NVRTC supports that. Any thread may call this."""
-        if self._library.has("nvrtcSetFlowCallback"):
-            self._library.cancel(box)
+        if self.has("nvrtcSetFlowCallback"):
+            super().cancel(box)
 
     def ptx(self, box: Any) -> bytes:
         """Return the PTX of a compiled program, without the NUL at its end. For a cubin, NVRTC keeps the PTX, too."""
-        return self._library.output(box, "nvrtcGetPTX").rstrip(b"\0")
+        return self.output(box, "nvrtcGetPTX").rstrip(b"\0")
 
     def _compile(self, box: Any, flags: list[bytes]) -> None:
-        self._library.of(box, "nvrtcCompileProgram", len(flags), flags)
-
-    def _log(self, box: Any) -> str:
-        return log_text(self._library.output(box, "nvrtcGetProgramLog"))
+        self.of(box, "nvrtcCompileProgram", len(flags), flags)
 
     def _pch_status(self, box: Any) -> str:
         """Return the name of the status of the precompiled header: ``"NVRTC_SUCCESS"``, or the error."""
-        return self._library.code_name(self._library.result("nvrtcGetPCHCreateStatus", self._library.raw(box)))
+        return self.code_name(self.result("nvrtcGetPCHCreateStatus", self.raw(box)))
 
     def _signatures(self, box: Any, target: ObjectCodeFormatType, code: bytes, source: bytes) -> dict[str, str] | None:
         """Return the parameters of the kernels, from the PTX that NVRTC keeps with a cubin, and from the source.
@@ -183,16 +156,12 @@ class NVRTC(Loaded):
 
         Return whether it was too small.
         """
-        library = self._library
-        try:
-            if self._pch_status(box) != "NVRTC_ERROR_PCH_CREATE_HEAP_EXHAUSTED":
-                return False
-            required = library.number("nvrtcGetPCHHeapSizeRequired", library.raw(box))
-            with _pch_heap_lock:  # so that this thread cannot reduce the heap that another thread has set
-                if required > library.number("nvrtcGetPCHHeapSize"):
-                    library.call("nvrtcSetPCHHeapSize", required)
-        except CUDAError as error:
-            raise as_compiler_error(NVRTCError, error) from None
+        if self._pch_status(box) != "NVRTC_ERROR_PCH_CREATE_HEAP_EXHAUSTED":
+            return False
+        required = self.number("nvrtcGetPCHHeapSizeRequired", self.raw(box))
+        with _pch_heap_lock:  # so that this thread cannot reduce the heap that another thread has set
+            if required > self.number("nvrtcGetPCHHeapSize"):
+                self.call("nvrtcSetPCHHeapSize", required)
         return True
 
     def kept_options(self, with_fast_math: bool) -> frozenset[str]:
@@ -216,7 +185,7 @@ class NVRTC(Loaded):
         box = self.create(source, b"canary", {})
         try:
             call_interruptibly(lambda: self._compile(box, flags))
-            ptx, log = self.ptx(box), self._log(box)
+            ptx, log = self.ptx(box), self.log(box)
         except CUDAError:
             return frozenset(("raw_options",))  # the state is unknown: this keeps the code out of caches
         kept = {
@@ -232,8 +201,8 @@ class NVRTC(Loaded):
 
     def architectures(self) -> Sequence[int]:
         """Return the numbers of the architectures that this NVRTC supports."""
-        count = self._library.number("nvrtcGetNumSupportedArchs")
-        return self._library.numbers("nvrtcGetSupportedArchs", count, in_array=True)
+        count = self.number("nvrtcGetNumSupportedArchs")
+        return self.numbers("nvrtcGetSupportedArchs", count, in_array=True)
 
 
 def _open_builtins(path: str, version: tuple[int, int]) -> None:
@@ -253,4 +222,4 @@ def _open_builtins(path: str, version: tuple[int, int]) -> None:
 
 
 _pch_heap_lock = threading.Lock()
-load = Loader(NVRTC)
+load = functools.cache(NVRTC)

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
-from cudacore_compile._compilers.errors import NVVMError, as_compiler_error, log_of, log_text, too_new
-from cudacore_compile._compilers.libraries import Library, Loaded, Loader, pip_command
-from cudacore_compile.typing import ObjectCodeFormatType
+from cudacore_compile._compilers.errors import NVVMError, too_new
+from cudacore_compile._compilers.libraries import Library, Loaded, pip_command
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk.compile import call_interruptibly
 
@@ -23,6 +23,7 @@ LIBRARY = Library(
         "nvvmLazyAddModuleToProgram nvvmVerifyProgram nvvmCompileProgram nvvmGetCompiledResultSize "
         "nvvmGetCompiledResult nvvmGetProgramLogSize nvvmGetProgramLog",
     },
+    "nvvmGetProgramLog",
 )
 # libNVVM cannot list its architectures, but reports for each one whether it is supported. A variant, such as 90a, is
 # supported if its number is.
@@ -47,38 +48,31 @@ class NVVM(Loaded):
 
     def create(self, modules: Sequence[tuple[bytes, bytes]], *, use_libdevice: bool) -> Any:
         """Return the box of a new program, with its modules by name (nvvmCreateProgram, nvvmAddModuleToProgram)."""
-        library = self._library
-        box = None
+        box = self.new()
+        libdevice = self.libdevice() if use_libdevice else b""
         try:
-            box = library.create()
             for name, module in modules:
-                library.of(box, "nvvmAddModuleToProgram", module, len(module), name)
-            if use_libdevice:
-                module = self.libdevice()  # only the functions that are used are linked
-                library.of(box, "nvvmLazyAddModuleToProgram", module, len(module), b"libdevice")
-        except CUDAError as error:
-            if isinstance(error, NVVMError):
-                raise
-            self._fail(error, box, ())
+                self.of(box, "nvvmAddModuleToProgram", module, len(module), name)
+            if libdevice:  # only the functions that are used are linked
+                self.of(box, "nvvmLazyAddModuleToProgram", libdevice, len(libdevice), b"libdevice")
+        except NVVMError as error:
+            self._explain(error, box)
+            raise
         return box
 
-    def compile(
-        self, box: Any, flags: list[bytes], target: ObjectCodeFormatType, *, program_name: bytes
-    ) -> tuple[bytes, str]:
+    def compile(self, box: Any, flags: list[bytes], *, program_name: bytes) -> tuple[bytes, str]:
         """Check and compile a program, and return the code and the log (nvvmVerifyProgram, nvvmCompileProgram)."""
-        library = self._library
 
         def check_and_compile() -> None:
-            library.of(box, "nvvmVerifyProgram", len(flags), flags)
-            library.of(box, "nvvmCompileProgram", len(flags), flags)
+            self.of(box, "nvvmVerifyProgram", len(flags), flags)
+            self.of(box, "nvvmCompileProgram", len(flags), flags)
 
         try:
             call_interruptibly(check_and_compile)
-            code = library.output(box, "nvvmGetCompiledResult")
-            log = log_text(self._log(box))
-        except CUDAError as error:
-            self._fail(error, box, (b"nvvm", *flags, program_name))
-        return (code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else code), log
+            return self.output(box, "nvvmGetCompiledResult"), self.log(box)
+        except NVVMError as error:
+            self._explain(error, box, b"nvvm", *flags, program_name)
+            raise
 
     def architectures(self) -> list[int]:
         """Return the numbers of the architectures that this libNVVM supports, among those known to this package."""
@@ -86,47 +80,43 @@ class NVVM(Loaded):
 
     def ir_version(self) -> list[int]:
         """Return the supported versions of NVVM IR and of its debug information, two numbers each (nvvmIRVersion)."""
-        return self._library.numbers("nvvmIRVersion", 4)
+        return self.numbers("nvvmIRVersion", 4)
 
     def libdevice(self) -> bytes:
         """Return the libdevice that belongs to this libNVVM."""
         return _libdevice(self.path)
 
-    def _log(self, box: Any) -> bytes:
-        return self._library.output(box, "nvvmGetProgramLog")
-
     def _has(self, number: int) -> bool:
-        library = self._library
-        box = library.create()
-        library.of(box, "nvvmAddModuleToProgram", _EMPTY, len(_EMPTY), b"empty")
+        box = self.new()
+        self.of(box, "nvvmAddModuleToProgram", _EMPTY, len(_EMPTY), b"empty")
         try:
-            library.of(box, "nvvmVerifyProgram", 1, [b"-arch=compute_%d" % number])
+            self.of(box, "nvvmVerifyProgram", 1, [b"-arch=compute_%d" % number])
         except CUDAError:
             return False
         return True
 
-    def _fail(self, error: CUDAError, box: Any, words: Sequence[bytes]) -> NoReturn:
-        log = log_of(self._log, box)
-        raise as_compiler_error(NVVMError, error, log=log, words=words, hint=self._hint(error, log)) from None
+    def _explain(self, error: NVVMError, box: Any, *words: bytes) -> None:
+        self.complete(error, box, *words)
+        error.hint = self._hint(error)
 
-    def _hint(self, error: CUDAError, log: str) -> str:
+    def _hint(self, error: NVVMError) -> str:
         if error.code_name == "NVVM_ERROR_IR_VERSION_MISMATCH":
             major, minor, debug_major, debug_minor = self.ir_version()
             return (
                 f"This libNVVM takes NVVM IR {major}.{minor} with debug information {debug_major}.{debug_minor}: "
                 "see !nvvmir.version in the modules"
             )
-        if "DataLayout" in log or "data layout" in log:
+        if "DataLayout" in error.log or "data layout" in error.log:
             return f'Modules need: target datalayout = "{_LAYOUT}"'
-        if error.code_name == "NVVM_ERROR_INVALID_OPTION" and "-arch=" in log:
+        if error.code_name == "NVVM_ERROR_INVALID_OPTION" and "-arch=" in error.log:
             known = ", ".join(map(str, self.architectures()))
             return f"Set ProgramOptions.arch to what this libNVVM compiles for: {known}"
-        if error.code_name == "NVVM_ERROR_INVALID_OPTION" and "-numba-debug" in log:
+        if error.code_name == "NVVM_ERROR_INVALID_OPTION" and "-numba-debug" in error.log:
             return too_new("ProgramOptions.numba_debug", "This libNVVM", "that of CUDA 13.1")
         return ""
 
 
-load = Loader(NVVM)
+load = functools.cache(NVVM)
 
 
 def _libdevice(nvvm: str) -> bytes:

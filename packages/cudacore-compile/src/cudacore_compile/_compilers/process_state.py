@@ -17,11 +17,20 @@ from cudacore_compile.typing import SourceCodeType
 _STAYS = ("optimization_info", "raw_options", "restrict", "use_fast_math")
 _FAST_MATH_STAYS = 100  # the first architecture for which NVRTC keeps use_fast_math
 
+# It is a defect of NVRTC 12.9, 13.0 and 13.5 that --restrict stays set. No other option turns it off again.
+_RESTRICT_STAYS = (
+    "a program was compiled with ProgramOptions(restrict=True) in this process, and NVRTC keeps to that option: "
+    "pointer parameters of kernels are taken for restrict pointers in this program too. Write __restrict__ in the "
+    "source instead, or compile such programs in a process of their own"
+)
+
 _left: set[str] = set()
 
 
-def note(options: ProgramOptions) -> None:
-    """Record that a program is now compiled with these options."""
+def note(options: ProgramOptions, *, stacklevel: int) -> None:
+    """Record that a program is now compiled with these options. Warn if NVRTC has kept `restrict`."""
+    if "restrict" in _left and not options.restrict:
+        warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=stacklevel + 1)
     for field in _STAYS:
         if getattr(options, field):
             _left.add(field)

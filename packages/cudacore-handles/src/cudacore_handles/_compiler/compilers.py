@@ -2,7 +2,7 @@
 """Calls of the compiler libraries, as in compiler.h. Another package finds the libraries.
 
 Programs and linkers are boxes, which live as long as they are referenced. Calls run without the GIL, and failures raise
-:class:`CUDAError` with the compiler's own code.
+an error with the compiler's own code.
 """
 
 from __future__ import annotations
@@ -46,12 +46,17 @@ class Compiler:
         The dlopen() handle, which must stay open.
     functions : mapping of str to str
         All functions, with the version of CUDA that added each.
+    error : type of CUDAError, optional
+        The class of the errors for failed calls. Default ``CUDAError``.
     """
 
-    __slots__ = ("_create", "_destroy", "_found", "_since", "_spelling", "_title", "_type", "_version")
+    __slots__ = ("_create", "_destroy", "_error", "_found", "_since", "_spelling", "_title", "_type", "_version")
 
-    def __init__(self, title: str, handle: int, functions: Mapping[str, str]) -> None:
+    def __init__(
+        self, title: str, handle: int, functions: Mapping[str, str], error: type[CUDAError] = CUDAError
+    ) -> None:
         self._title = title
+        self._error = error
         self._type = _TYPES[title]
         prefix, noun = self._type.prefix, self._type.noun
         self._create, self._destroy = f"{prefix}Create{noun}", f"{prefix}Destroy{noun}"
@@ -61,7 +66,7 @@ class Compiler:
         self._spelling = next((one for one in _SPELLINGS if _symbol(library, one.format(self._create))), "{}")
         self._found = {name: _symbol(library, self._spelling.format(name)) for name in functions}
 
-    def version(self) -> tuple[int, int]:
+    def query_version(self) -> tuple[int, int]:
         """Return the version of the library: CUDA's, except for libNVVM."""
         if self._spelling != "{}":  # these versions lack nvJitLinkVersion
             return 12, int(self._spelling[-1])
@@ -87,13 +92,13 @@ class Compiler:
         result = self.result(name, *arguments)
         if result:
             meaning = ffi.string(lib.cch_error_string_in(self._type.domain, result)).decode()
-            raise CUDAError(name, result, self.code_name(result), meaning)
+            raise self._error(name, result, self.code_name(result), meaning)
 
     def code_name(self, result: int) -> str:
         """Return the name of a result code."""
         return bytes(ffi.string(lib.cch_error_name_in(self._type.domain, result))).decode()
 
-    def create(self, *arguments: Any) -> Box:
+    def new(self, *arguments: Any) -> Box:
         """Return the box of a new program."""
         out = out_box("void")
         check(lib.cch_program_create(out, self._type.kind, self._found[self._destroy]))
@@ -150,8 +155,8 @@ class Compiler:
     def _fail_missing(self, name: str) -> NoReturn:
         meaning = f"needs {self._title} of CUDA {self._since[name]} or newer"
         if name != self._version:
-            meaning += "; the loaded one has version {}.{}".format(*self.version())
-        raise CUDAError(name, lib.CCH_ENOSYMBOL, "CCH_ENOSYMBOL", meaning)
+            meaning += "; the loaded one has version {}.{}".format(*self.query_version())
+        raise self._error(name, lib.CCH_ENOSYMBOL, "CCH_ENOSYMBOL", meaning)
 
 
 def _symbol(library: Any, name: str) -> Any:
