@@ -9,15 +9,15 @@ import importlib.util
 import io
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from cudacore_compile._batch_error import make_batch_error
-from cudacore_compile._cache.compile import CachedCompilation, Watch, check_cache
+from cudacore_compile._cache.compile import Lookup, Watch, check_cache, look_up
+from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._compilers.errors import cancelled
 from cudacore_compile._compilers.interrupt import run_interruptibly
@@ -27,7 +27,6 @@ from cudacore_compile._compilers.request import BACKENDS, Request, files_written
 from cudacore_compile._compilers.sources import check_logs
 from cudacore_compile._job import Cancellation, CompileJob
 from cudacore_compile._program import Program
-from cudacore_compile.typing import SourceCodeType
 from cudacore_handles import ObjectCode
 from cudacore_handles._sdk import as_options
 
@@ -115,76 +114,44 @@ def compile_many(
 
 
 class _Group:
-    """A group of equal jobs, which are compiled once."""
+    """Equal jobs, which are compiled once."""
 
-    def __init__(self, job: CompileJob) -> None:
-        self.job = job
-        self.cached: CachedCompilation | None = None
+    program: Program  # not set if the job is invalid
+    request: Request  # with copies of what the caller can change; not set either
+
+    def __init__(self) -> None:
+        self.lookup: Lookup | None = None
         self.indices: list[int] = []
         self.cancellations: list[Cancellation] = []  # one for each job
-        self._lock = threading.Lock()  # guards the three attributes below
-        self._future: Future[_Outcome] | None = None
-        self._program: Program | None = None
-        self._cancelled = False
+        self.future: Future[_Outcome] | None = None
         self.code: ObjectCode | None = None
         self.error: Exception | None = None
         self.log = ""
 
-    @property
-    def is_cacheable(self) -> bool:
-        """bool: Whether the code can be stored in the cache."""
-        return self.cached is not None and bool(self.cached.key)
-
-    def compile(self) -> _Outcome:
-        """Compile on a thread of this process. The compilation can be cancelled."""
-        return _compile_job(self.job, self.is_cacheable, self._begin)
-
-    def _begin(self, program: Program) -> None:
-        with self._lock:
-            self._program = program
-            cancelled = self._cancelled
-        if cancelled:
-            program.cancel()
-
-    def submitted(self, future: Future[_Outcome]) -> None:
-        """Store the future of the compilation."""
-        with self._lock:
-            self._future = future
-            cancelled = self._cancelled
-        if cancelled:
+    def submit(self, executor: Executor, *, is_here: bool) -> Future[_Outcome]:
+        """Have an executor compile, which can be threads of this process."""
+        is_cacheable = self.lookup is not None and bool(self.lookup.key)
+        future = executor.submit(_compile_job, self.request, is_cacheable, *((self.program,) if is_here else ()))
+        self.future = future
+        if self.program._cancelled:  # cancel() may have come before there was a future
             future.cancel()
+        return future
 
     def cancel(self) -> None:
         """Cancel the compilation, or prevent it from starting."""
-        with self._lock:
-            self._cancelled = True
-            program, future = self._program, self._future
-        if future is not None:
-            future.cancel()
-        if program is not None:
-            program.cancel()
+        self.program.cancel()
+        if self.future is not None:
+            self.future.cancel()
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Within the block, cancel the compilation as soon as all its jobs are cancelled."""
-
-        def cancel_if_all_are() -> None:
-            if all(one.requested for one in self.cancellations):
-                self.cancel()
-
-        for one in self.cancellations:
-            one.add(cancel_if_all_are)
-        try:
-            cancel_if_all_are()
-            yield
-        finally:
-            for one in self.cancellations:
-                one.remove(cancel_if_all_are)
+    def cancel_if_all_are(self) -> None:
+        """Cancel the compilation if all its jobs are cancelled."""
+        if all(one.requested for one in self.cancellations):
+            self.cancel()
 
     def done(self, outcome: _Outcome) -> None:
         self.code, self.log = outcome.code, outcome.log
-        if self.cached is not None:
-            self.cached.keep(outcome.code, outcome.log, outcome.key)
+        if self.lookup is not None:
+            self.lookup.keep(Entry.of(outcome.code, outcome.log), outcome.key)
 
     def failed(self, error: Exception) -> None:
         # removes the frame that caught the exception, because that frame refers to this object
@@ -204,12 +171,9 @@ class _Batch:
         self._count = 0
         self._is_cancelled = False
         known: dict[Any, _Group] = {}
-        requests: list[tuple[_Group, Request]] = []
         arch: str | None = None
         for index, job in enumerate(jobs):
             self._count += 1
-            identity: Any = index
-            cancellation = job._cancellation
             try:
                 options = as_options(ProgramOptions, job.options)
                 if options.arch is None:
@@ -217,54 +181,38 @@ class _Batch:
                     options = dataclasses.replace(options, arch=arch)
                 program = Program(job.code, job.code_type, options, headers=job.headers)
                 request = program._request(job.target_type, job.name_expressions)
-                # copies, because the caller can change the originals meanwhile, and iterators can be read only once
-                job = CompileJob(
-                    request.code,
-                    program._options,
-                    request.target,
-                    request.names,
-                    request.code_type,
-                    None if job.headers is None else dict(job.headers),
-                )
-                if not files_written(options):
-                    identity = request.identity()
+                identity: Any = index if files_written(options) else request.identity()
             except Exception as error:
-                group = _Group(job)
-                group.indices.append(index)
-                group.failed(error)
-                self.groups.append(group)
+                self.groups.append(_Group())
+                self.groups[-1].indices.append(index)
+                self.groups[-1].failed(error)
                 continue
             if identity not in known:
-                known[identity] = _Group(job)
-                self.groups.append(known[identity])
-                requests.append((known[identity], request))
+                known[identity] = group = _Group()
+                group.program, group.request = program, request
+                self.groups.append(group)
             known[identity].indices.append(index)
-            known[identity].cancellations.append(cancellation)
-        if cache is not None:
-            self._look_up(cache, requests)
+            known[identity].cancellations.append(job._cancellation)
+        if cache is not None:  # after all jobs are known, because the caller can write headers while it yields jobs
+            self._look_up(cache, known.values())
 
-    def _look_up(self, cache: ProgramCacheResource, requests: Sequence[tuple[_Group, Request]]) -> None:
-        """Find the cache keys of all groups.
-
-        Call this when all jobs are known, because the caller can write headers while it yields jobs.
-        """
-        for group, request in requests:
+    def _look_up(self, cache: ProgramCacheResource, groups: Iterable[_Group]) -> None:
+        """Look up all code in the cache."""
+        for group in groups:
             try:
-                group.cached = CachedCompilation(cache, request)
+                group.lookup = look_up(cache, group.request)
             except Exception as error:
                 group.failed(error)
+                continue
+            entry = group.lookup.find()
+            if entry is not None:
+                group.code, group.log = entry.object_code(group.request.options.name), entry.log
 
     def run(self, executor: Executor | None, workers: int, step: Callable[[], None]) -> None:
         """Compile all code that is not in the cache."""
-        todo = []
-        for group in self.groups:
-            found = None if group.cached is None else group.cached.find()
-            if found is not None:
-                group.code, group.log = found
-            if group.code is None and group.error is None:
-                todo.append(group)
-            else:
-                step()
+        todo = [group for group in self.groups if group.code is None and group.error is None]
+        for _ in range(len(self.groups) - len(todo)):
+            step()
         if not todo:
             return
         # Signal handlers run on the main thread. If one raised an exception just after a lock of a future or of an
@@ -274,13 +222,11 @@ class _Batch:
 
         def compile_all() -> None:
             if executor is not None:
-                self._run_on(
-                    todo, events, step, lambda group: executor.submit(_compile_job, group.job, group.is_cacheable)
-                )
+                self._run_on(todo, events, step, lambda group: group.submit(executor, is_here=False))
                 return
             pool = ThreadPoolExecutor(min(workers, len(todo)), thread_name_prefix="cudacore-compile")
             try:
-                self._run_on(todo, events, step, lambda group: pool.submit(group.compile))
+                self._run_on(todo, events, step, lambda group: group.submit(pool, is_here=True))
             finally:  # after an interrupt, the threads end soon; the interpreter waits for them at exit
                 pool.shutdown(wait=False)
 
@@ -288,10 +234,15 @@ class _Batch:
             self._is_cancelled = True
             events.put(None)
 
-        with ExitStack() as stack:
-            for group in todo:
-                stack.enter_context(group.listening())
+        listeners = [(one, group.cancel_if_all_are) for group in todo for one in group.cancellations]
+        try:
+            for cancellation, listener in listeners:
+                cancellation.add(listener)
+                listener()
             run_interruptibly(lambda: context.run(compile_all), cancel)
+        finally:
+            for cancellation, listener in listeners:
+                cancellation.remove(listener)
 
     def _run_on(
         self,
@@ -310,7 +261,6 @@ class _Batch:
                     step()
                     continue
                 futures[future] = group
-                group.submitted(future)
                 future.add_done_callback(events.put)
                 if self._is_cancelled:
                     break
@@ -319,7 +269,7 @@ class _Batch:
                 try:
                     group.done(done.result())
                 except CancelledError:
-                    group.failed(cancelled(BACKENDS[SourceCodeType(group.job.code_type)]))
+                    group.failed(cancelled(BACKENDS[group.request.code_type]))
                 except Exception as error:
                     group.failed(error)
                 step()
@@ -344,14 +294,13 @@ class _Batch:
         return [code for code in results if code is not None]
 
 
-def _compile_job(job: CompileJob, is_cacheable: bool, begin: Callable[[Program], None] | None = None) -> _Outcome:
-    """Compile a job. Workers call this function."""
+def _compile_job(request: Request, is_cacheable: bool, program: Program | None = None) -> _Outcome:
+    """Compile. The workers of an executor call this function, too; they make the program from the request."""
+    if program is None:
+        headers = {name.decode(): content for name, content in request.headers.items()}
+        program = Program(request.code, request.code_type, request.options, headers=headers or None)
     log = io.StringIO()
-    program = Program(job.code, job.code_type, job.options, headers=job.headers)
-    if begin is not None:
-        begin(program)
     try:
-        request = program._request(job.target_type, job.name_expressions)
         watch = Watch(request) if is_cacheable else None
         code = program._compile_now(request, log, is_kept=is_cacheable)
     finally:

@@ -38,9 +38,10 @@ class Cancellation:
             self._listeners.append(listener)
 
     def remove(self, listener: Callable[[], None]) -> None:
-        """Unregister a function that :meth:`add` has registered."""
+        """Unregister a function, if :meth:`add` has registered it."""
         with self._lock:
-            self._listeners.remove(listener)
+            if listener in self._listeners:
+                self._listeners.remove(listener)
 
 
 @public

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_compile._compilers import nvjitlink as _nvjitlink
@@ -13,7 +14,7 @@ from cudacore_compile._compilers.choose_linker import Choice, Version, choose_li
 from cudacore_compile._compilers.errors import CompilerError, NVJitLinkError, log_text, without_frames
 from cudacore_compile._compilers.libraries import pip_command
 from cudacore_compile._compilers.linker_options import LinkerOptions
-from cudacore_compile._compilers.nvjitlink import Input, Linked
+from cudacore_compile._compilers.nvjitlink import Input, Linked, LinkFacts
 from cudacore_compile._compilers.option_values import architecture
 from cudacore_compile._compilers.targets import LINKED_INPUTS, check_linked_target
 from cudacore_compile.typing import CompilerBackendType, LinkTargetName, ObjectCodeFormatType
@@ -22,7 +23,6 @@ from cudacore_handles._sdk import Closing, as_options, closed, copy_options, not
 from cudacore_handles._sdk.compile import Cubin, driver_cuda_version, has_only_ltoir, image_to_link, link_with_driver
 
 if TYPE_CHECKING:
-    from cudacore_compile._cache.link import LinkFacts
     from cudacore_compile._cache.resource import ProgramCacheResource
     from cudacore_compile._compilers.option_dicts import LinkerOptionsDict
 
@@ -129,20 +129,15 @@ class Linker(Closing):
             from cudacore_compile._cache.compile import check_cache
 
             check_cache(cache)
-        if self._closed:
-            raise closed(self)
-        codes, options = self._codes, self._options
-        inputs = _read(codes)
-        self._check(inputs, target)
-        choice = self._choose(inputs, target)
+        facts = self._facts(target)
+        codes, choice, box = self._codes, facts.choice, self._take(facts.flags)
         try:
-            if choice.backend is CompilerBackendType.NVJITLINK:
-                linked = self._link(inputs, target, cache)
+            if cache is None or box is not None:
+                linked = _link(facts, box)
             else:
-                if cache is not None:
-                    cache.count("uncacheable")
-                _check_parts(inputs, options._arch())
-                linked = _link_with_driver(inputs, options)
+                from cudacore_compile._cache.link import link_cached
+
+                linked = link_cached(cache, facts, lambda: _link(facts, None, is_kept=True))
         except CUDAError as error:
             self._logs = (error.log, "")
             if isinstance(error, CompilerError):
@@ -157,7 +152,7 @@ class Linker(Closing):
         return ObjectCode._init(
             code,
             target.value,
-            name=options.name or "",
+            name=self._options.name or "",
             symbol_mapping={key: value for part in codes for key, value in part._symbol_mapping.items()},
             signatures=_signatures(codes) if target is ObjectCodeFormatType.CUBIN else None,
         )
@@ -194,19 +189,15 @@ class Linker(Closing):
         ``cuda.bindings`` represents it as an int. It is valid until that link ends or the linker is closed. The
         driver's linker has no such handle.
         """
-        if self._closed:
-            raise closed(self)
-        target = ObjectCodeFormatType.PTX if self._options.ptx else ObjectCodeFormatType.CUBIN
-        inputs = _read(self._codes)
-        self._check(inputs, target)
-        flags = self._flags(inputs, target)
+        facts = self._facts(ObjectCodeFormatType.PTX if self._options.ptx else ObjectCodeFormatType.CUBIN)
+        flags = facts.flags
         linker = _nvjitlink.load()
-        _check_parts(inputs, self._options._arch())
+        _check_parts(facts)
         # Only one thread creates a linker here, because the others would destroy theirs without linking. nvJitLink 13.5
         # crashes if it destroys such a linker while other threads add PTX.
         with _making_handles:
             if self._box is None or self._box[1] != flags:
-                box = linker.create(flags, inputs)
+                box = linker.create(flags, facts.inputs)
                 with self._lock:
                     if self._closed:
                         raise closed(self)
@@ -216,42 +207,23 @@ class Linker(Closing):
             raise closed(self)
         return int(linker.handle(found[0]))
 
-    def _link(self, inputs: list[Input], target: ObjectCodeFormatType, cache: ProgramCacheResource | None) -> Linked:
-        """Link with nvJitLink."""
-        flags = self._flags(inputs, target)
-        linker = _nvjitlink.load()
-        box = self._take(flags)
-
-        def link_now(box: Any, flags: list[bytes]) -> Linked:
-            _check_parts(inputs, self._options._arch())
-            return linker.link(box, target.value, flags, inputs)
-
-        if cache is None or box is not None:
-            return link_now(box, flags)
-        from cudacore_compile._cache.link import LinkFacts, link_cached
-
-        # Code from nvJitLink's own cache comes without a log, but the log must be stored with the code.
-        by_itself = flags + linker.no_cache_flags(flags)
-        facts = LinkFacts(linker, target, self._options, flags, inputs)
-        return link_cached(cache, facts, lambda: link_now(None, by_itself))
-
     def _facts(self, target: ObjectCodeFormatType) -> LinkFacts:
-        """Return the data that determines the linked code.
-
-        Raises
-        ------
-        UncacheableError
-            If the driver links, because its build cannot be identified.
-        """
-        from cudacore_compile._cache import UncacheableError
-        from cudacore_compile._cache.link import LinkFacts
-
-        inputs = _read(self._codes)
-        self._check(inputs, target)
+        """Read and check the code, choose the linker, and return what determines the linked code."""
+        codes = self._codes
+        if self._closed:
+            raise closed(self)
+        inputs = _read(codes)
+        has_ltoir = any(part.has_ltoir for part in inputs)
+        self._check(inputs, target, has_ltoir)
         choice = self._choose(inputs, target)
-        if choice.backend is not CompilerBackendType.NVJITLINK:
-            raise UncacheableError(f"the driver links, because {choice.reason}")
-        return LinkFacts(_nvjitlink.load(), target, self._options, self._flags(inputs, target), inputs)
+        flags = self._options.as_bytes()
+        if has_ltoir and not self._options.link_time_optimization:
+            flags.append(b"-lto")
+        if target is ObjectCodeFormatType.PTX and not self._options.ptx:
+            flags.append(b"-ptx")
+        if target is ObjectCodeFormatType.LTOIR:
+            flags.append(b"-r")
+        return LinkFacts(choice, target, self._options, flags, inputs)
 
     def _take(self, flags: list[bytes]) -> Any:
         """Return the linker whose handle was read if it has these flags, otherwise None. Forget it in both cases."""
@@ -261,11 +233,10 @@ class Linker(Closing):
             found, self._box = self._box, None
         return found[0] if found is not None and found[1] == flags else None
 
-    def _check(self, inputs: list[Input], target: ObjectCodeFormatType) -> None:
+    def _check(self, inputs: list[Input], target: ObjectCodeFormatType, has_ltoir: bool) -> None:
         """Raise for options that contradict the code or the target; warn of options without effect."""
         options = self._options
         options._flags()
-        has_ltoir = any(part.has_ltoir for part in inputs)
         if options.arch is not None:
             architecture("LinkerOptions.arch", options.arch, target)
         if options.ptx and target is not ObjectCodeFormatType.PTX:
@@ -278,19 +249,7 @@ class Linker(Closing):
         without = options._without_effect() if not (has_ltoir or options.link_time_optimization) else []
         if without:
             names = ", ".join(f"LinkerOptions.{field}" for field in without)
-            warnings.warn(f"{names}: without effect, because no LTO-IR is linked", RuntimeWarning, stacklevel=3)
-
-    def _flags(self, inputs: list[Input], target: ObjectCodeFormatType) -> list[bytes]:
-        options = self._options
-        flags = options.as_bytes()
-        has_ltoir = any(part.has_ltoir for part in inputs)
-        if has_ltoir and not options.link_time_optimization:
-            flags.append(b"-lto")
-        if target is ObjectCodeFormatType.PTX and not options.ptx:
-            flags.append(b"-ptx")
-        if target is ObjectCodeFormatType.LTOIR:
-            flags.append(b"-r")
-        return flags
+            warnings.warn(f"{names}: without effect, because no LTO-IR is linked", RuntimeWarning, stacklevel=4)
 
     def _choose(self, inputs: list[Input], target: ObjectCodeFormatType) -> Choice:
         """Choose the linker.
@@ -324,6 +283,19 @@ class Linker(Closing):
                 hint=f"Install a newer nvJitLink: {pip_command('link', upgrade=True)}",
             )
         return choice
+
+
+def _link(facts: LinkFacts, box: Any, *, is_kept: bool = False) -> Linked:
+    """Link with the chosen linker.
+
+    nvJitLink's own cache is not used if the code is kept in a cache: code from it comes without a log.
+    """
+    _check_parts(facts)
+    if facts.choice.backend is CompilerBackendType.DRIVER:
+        return _link_with_driver(facts.inputs, facts.options)
+    linker = _nvjitlink.load()
+    flags = facts.flags + (linker.no_cache_flags(facts.flags) if is_kept else [])
+    return linker.link(box, facts.target.value, flags, facts.inputs)
 
 
 def _read(codes: tuple[ObjectCode, ...]) -> list[Input]:
@@ -360,9 +332,10 @@ def _file_of(code: ObjectCode) -> str:
     return os.path.basename(code._code) if isinstance(code._code, str) else ""
 
 
-def _check_parts(inputs: list[Input], arch: str) -> None:
+def _check_parts(facts: LinkFacts) -> None:
     """Raise for cubins that linkers ignore or that are for another architecture."""
-    for part in inputs:
+    arch = facts.options._arch()
+    for part in facts.inputs:
         cubin = _cubin_to_link(part, arch.partition("_")[2])
         if cubin is None:
             continue
@@ -437,7 +410,7 @@ def _driver_version() -> Version | None:
         return None
 
 
-def _link_with_driver(inputs: list[Input], options: LinkerOptions) -> Linked:
+def _link_with_driver(inputs: Sequence[Input], options: LinkerOptions) -> Linked:
     number = options._arch().partition("_")[2]
     digits = number.rstrip("af")
     given = {

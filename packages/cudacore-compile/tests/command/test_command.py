@@ -457,11 +457,11 @@ def test_interrupted_links() -> None:
                 _thread.interrupt_main()
             release.wait(60)
 
-    linkers: Any = {str(number): Slow() for number in range(12)}
+    linkers: Any = [("k", Slow()) for _ in range(12)]
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            link(linkers, "cubin", name="k", cache=None, report=None)  # type: ignore[arg-type]
+            link(linkers, "cubin", cache=None, report=None)  # type: ignore[arg-type]
     finally:
         signal.signal(signal.SIGINT, before)
         release.set()

@@ -17,6 +17,8 @@ from cudacore_compile import FileStreamProgramCache
 from cudacore_compile._cache import compile as _compile
 from cudacore_compile._command import cache as _cache
 from cudacore_compile._command import explain as _explain
+from cudacore_compile._command.arguments import make_parser, parse
+from cudacore_compile._command.plan import make_plan
 
 Run = Callable[..., tuple[int, str, str]]
 WORDS = ("k.cu", "-arch=sm_90", "-ptx")
@@ -119,7 +121,8 @@ def test_records_belong_to_the_cache(run: Run) -> None:
     assert names == {"v1", "command-statistics.json"}
     with_records = cache.size_bytes
     assert explain(run)["state"] == "hit"
-    record = _explain._record_key("k.cu", "sm_90", "ptx")
+    (item,) = _explain._compilations(make_plan(parse(make_parser(), WORDS)))
+    record = _explain._record_key(item)
     assert json.loads(cache._load_note(record) or b"")["names"] == []
     small = FileStreamProgramCache(max_size_bytes=with_records)
     small["another"] = b"entry" * (with_records // 5 - 20)

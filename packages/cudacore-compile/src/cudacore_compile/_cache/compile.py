@@ -36,14 +36,13 @@ def compile_cached(
     The compiler's log is written to `logs`, even if it is from the cache. If the cache fails, the program is compiled,
     with a RuntimeWarning.
     """
-    cached = CachedCompilation(cache, request)
-    found = cached.find()
-    if found is not None:
-        code, log = found
-        if logs is not None and log:
-            logs.write(log)
-        return code
-    if not cached.key:
+    lookup = look_up(cache, request)
+    entry = lookup.find()
+    if entry is not None:
+        if logs is not None and entry.log:
+            logs.write(entry.log)
+        return entry.object_code(request.options.name)
+    if not lookup.key:
         return compile_now(logs)
     watch = Watch(request, cache)
     log_file = io.StringIO()
@@ -52,19 +51,8 @@ def compile_cached(
     finally:
         if logs is not None and log_file.getvalue():
             logs.write(log_file.getvalue())
-    cached.keep(result, log_file.getvalue(), watch.end())
+    lookup.keep(Entry.of(result, log_file.getvalue()), watch.end())
     return result
-
-
-_has_warned = False
-
-
-def _warn_of(error: UncacheableError) -> None:
-    """Warn that a program is compiled each time. There is one warning in a process."""
-    global _has_warned
-    if not _has_warned:
-        _has_warned = True
-        warnings.warn(f"a program is not cached, and compiled each time: {error}", RuntimeWarning, stacklevel=5)
 
 
 class Watch:
@@ -107,54 +95,55 @@ class Watch:
         return self._before.value if is_clean else b""
 
 
-class CachedCompilation:
-    """A compilation whose code is looked up in a cache, and stored there."""
+class Lookup:
+    """A compilation or a link whose code is looked up in a cache, and stored there."""
 
-    def __init__(self, cache: ProgramCacheResource, request: Request) -> None:
+    def __init__(self, cache: ProgramCacheResource, code_type: str, find_key: Callable[[], bytes]) -> None:
         self._cache = cache
-        self._request = request
+        self._code_type = code_type
         self.key = b""  # stays empty if the code cannot be stored
+        self.reason = ""  # why it cannot
         try:
-            self.key = key_of(request, cache=cache).value
+            self.key = find_key()
         except UncacheableError as error:
             cache.count("uncacheable")
-            _warn_of(error)
+            self.reason = str(error)
 
-    def find(self) -> tuple[ObjectCode, str] | None:
-        """Return the code and the log; None if they are not stored."""
-        entry = load_entry(self._cache, self.key) if self.key else None
-        if entry is None:
+    def find(self) -> Entry | None:
+        """Return the entry; None if it is not stored, or if the cache fails, which is a RuntimeWarning."""
+        try:
+            entry = self._cache._load(self.key) if self.key else None
+        except Exception as error:  # a user's cache can raise any exception
+            self._warn_of_failure("read", error)
             return None
-        code = entry.object_code(self._request.target.value, self._request.options.name or "default_program")
-        return None if code is None else (code, entry.facts.get("log", ""))
+        return entry if entry is not None and entry.facts.get("code_type") == self._code_type else None
 
-    def keep(self, code: ObjectCode, log: str, key: bytes) -> None:
-        """Store the code if its key equals the key that was looked up.
+    def keep(self, entry: Entry, key: bytes) -> None:
+        """Store an entry if its key equals the key that was looked up. If the cache fails, there is a RuntimeWarning.
 
         The keys differ if a file was changed meanwhile, or if the process that compiled has another compiler, other
         files or another environment.
         """
-        if self.key and key == self.key:
-            save_entry(self._cache, key, Entry.of(code, log))
+        if not self.key or key != self.key:
+            return
+        try:
+            self._cache._save(key, entry)
+        except Exception as error:
+            self._warn_of_failure("written", error)
+
+    def _warn_of_failure(self, what: str, error: Exception) -> None:
+        self._cache.count("failures")
+        warnings.warn(f"{self._cache!r} could not be {what}: {error!r}", RuntimeWarning, stacklevel=5)
 
 
-def load_entry(cache: ProgramCacheResource, key: bytes) -> Entry | None:
-    """Return an entry; None if it is not stored, or if the cache fails, which is a RuntimeWarning."""
-    try:
-        return cache._load(key)
-    except Exception as error:  # a user's cache can raise any exception
-        _warn_of_failure(cache, "read", error)
-        return None
+_has_warned = False
 
 
-def save_entry(cache: ProgramCacheResource, key: bytes, entry: Entry) -> None:
-    """Store an entry. If the cache fails, there is a RuntimeWarning."""
-    try:
-        cache._save(key, entry)
-    except Exception as error:
-        _warn_of_failure(cache, "written", error)
-
-
-def _warn_of_failure(cache: ProgramCacheResource, what: str, error: Exception) -> None:
-    cache.count("failures")
-    warnings.warn(f"{cache!r} could not be {what}: {error!r}", RuntimeWarning, stacklevel=6)
+def look_up(cache: ProgramCacheResource, request: Request) -> Lookup:
+    """Find the key of a compilation. The first time in a process that there is none, there is a RuntimeWarning."""
+    global _has_warned
+    lookup = Lookup(cache, request.target.value, lambda: key_of(request, cache=cache).value)
+    if lookup.reason and not _has_warned:
+        _has_warned = True
+        warnings.warn(f"a program is not cached, and compiled each time: {lookup.reason}", RuntimeWarning, stacklevel=4)
+    return lookup

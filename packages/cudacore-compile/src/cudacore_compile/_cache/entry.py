@@ -63,14 +63,15 @@ class Entry:
             return None
         return cls(data[:code_size], json.loads(data[code_size:at]) if facts_size else {})
 
-    def object_code(self, code_type: str, name: str) -> ObjectCode | None:
-        """Return the code as an ObjectCode; None if the type of the code is not `code_type`."""
-        if self.facts.get("code_type") != code_type:
-            return None
+    def object_code(self, name: str | None) -> ObjectCode:
+        """Return the code of a compilation as an ObjectCode with a name."""
+        mapping, signatures = self.facts["symbol_mapping"], self.facts["signatures"]
+        name = name or "default_program"
         return ObjectCode._init(
-            self.code,
-            code_type,
-            name=name,
-            symbol_mapping=self.facts["symbol_mapping"],
-            signatures=self.facts["signatures"],
+            self.code, self.facts["code_type"], name=name, symbol_mapping=mapping, signatures=signatures
         )
+
+    @property
+    def log(self) -> str:
+        """str: The compiler's log."""
+        return str(self.facts.get("log", ""))

@@ -3,32 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 from cudacore_compile._cache import UncacheableError
-from cudacore_compile._cache.compile import load_entry, save_entry
+from cudacore_compile._cache.compile import Lookup
 from cudacore_compile._cache.digest import check_options, common_parts, environment
 from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.libraries import loaded_identity
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._cache.states import hash_of
-from cudacore_compile._compilers.linker_options import LinkerOptions
-from cudacore_compile._compilers.nvjitlink import Input, Linked, NVJitLink
-from cudacore_compile.typing import ObjectCodeFormatType
+from cudacore_compile._compilers import nvjitlink
+from cudacore_compile._compilers.nvjitlink import Linked, LinkFacts, NVJitLink
+from cudacore_compile.typing import CompilerBackendType
 
 # This must be changed whenever the meaning of keys, the contents of entries or the checks before linking change.
 _SCHEMA = b"cudacore-link-4"
-
-
-class LinkFacts(NamedTuple):
-    """Everything that a link depends on."""
-
-    linker: NVJitLink
-    target: ObjectCodeFormatType
-    options: LinkerOptions
-    flags: Sequence[bytes]  # the options as they are passed to nvJitLink
-    inputs: Sequence[Input]  # the input as it was read: later changes of files have no effect
 
 
 def link_cached(cache: ProgramCacheResource, facts: LinkFacts, link_now: Callable[[], Linked]) -> Linked:
@@ -37,25 +26,22 @@ def link_cached(cache: ProgramCacheResource, facts: LinkFacts, link_now: Callabl
     If the cache fails, the code is linked, with a RuntimeWarning.
     """
     before = environment()
-    try:
-        key = link_key(facts)
-    except UncacheableError:
-        cache.count("uncacheable")
-        return link_now()
-    entry = load_entry(cache, key)
-    if entry is not None and entry.facts.get("code_type") == facts.target.value:
-        return Linked(entry.code, entry.facts["error_log"], entry.facts["log"])
+    lookup = Lookup(cache, facts.target.value, lambda: link_key(facts))
+    entry = lookup.find()
+    if entry is not None:
+        return Linked(entry.code, entry.facts["error_log"], entry.log)
     linked = link_now()
     if environment() == before:  # another thread may have set a variable
-        kept: dict[str, Any] = {
-            "code_type": facts.target.value,
-            "name": facts.options.name or "",
-            "symbol_mapping": {},
-            "error_log": linked.error_log,
-            "log": linked.info_log,
-        }
-        save_entry(cache, key, Entry(linked.code, kept))
+        kept = {"code_type": facts.target.value, "error_log": linked.error_log, "log": linked.info_log}
+        lookup.keep(Entry(linked.code, kept), lookup.key)
     return linked
+
+
+def linker_of(facts: LinkFacts) -> NVJitLink:
+    """Return the linker; raise UncacheableError for the driver's, because its build cannot be identified."""
+    if facts.choice.backend is not CompilerBackendType.NVJITLINK:
+        raise UncacheableError(f"the driver links, because {facts.choice.reason}")
+    return nvjitlink.load()
 
 
 def link_key(facts: LinkFacts) -> bytes:
@@ -64,11 +50,11 @@ def link_key(facts: LinkFacts) -> bytes:
     Raises
     ------
     UncacheableError
-        If the linker may read files, or if equal links can have different logs.
+        If the driver links, if the linker may read files, or if equal links can have different logs.
     """
-    linker, target, options, flags, inputs = facts
-    check_options(options)
+    linker = linker_of(facts)
+    check_options(facts.options)
     build = (linker.version_text, loaded_identity(linker.path))
-    parts = [(part.code_type, hash_of(part.code), part.name) for part in inputs]
-    has_lines = bool(options.debug or options.lineinfo)
-    return hash_of(_SCHEMA, build, parts, *common_parts(target, flags, has_directory=has_lines))
+    parts = [(part.code_type, hash_of(part.code), part.name) for part in facts.inputs]
+    has_lines = bool(facts.options.debug or facts.options.lineinfo)
+    return hash_of(_SCHEMA, build, parts, *common_parts(facts.target, facts.flags, has_directory=has_lines))

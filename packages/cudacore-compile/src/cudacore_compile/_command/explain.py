@@ -7,25 +7,29 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from cudacore_compile import UncacheableError
 from cudacore_compile._cache.digest import included_files, key_of
+from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.files import FileStreamProgramCache
-from cudacore_compile._cache.link import LinkFacts, link_key
+from cudacore_compile._cache.link import link_key, linker_of
 from cudacore_compile._command.arguments import make_parser, parse
 from cudacore_compile._command.errors import SUCCESS, UsageError
 from cudacore_compile._command.files import say
 from cudacore_compile._command.plan import Plan, make_plan
 from cudacore_compile._command.report import Report
 from cudacore_compile._compilers.libraries import load
+from cudacore_compile._compilers.nvjitlink import LinkFacts
 from cudacore_compile._compilers.request import BACKENDS, Request
-from cudacore_compile._job import CompileJob
 from cudacore_compile._linker import Linker
 from cudacore_compile._program import Program
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
-from cudacore_handles import CUDAError, ObjectCode
+from cudacore_handles import CUDAError
+
+_RECORD = "cudacore-record-2"
 
 
 class _Answer(NamedTuple):
@@ -57,133 +61,122 @@ def run_explain(words: Sequence[str]) -> int:
     return SUCCESS
 
 
+class _Item(NamedTuple):
+    """A compilation or a link."""
+
+    file: str
+    arch: str | None
+    target: str
+    name: str | None  # of the code
+    done: str  # "compiled" or "linked": a compilation can have the file and the format of a link
+    key: Callable[[], bytes]
+    facts: Callable[[], dict[str, Any]]
+
+
+def _compilations(plan: Plan) -> list[_Item]:
+    items = []
+    for file, job in plan.jobs:
+        request = Program(job.code, job.code_type, job.options)._request(job.target_type, job.name_expressions)
+        options, key, facts = request.options, partial(_key_of, request), partial(_facts, request)
+        arch = None if options.arch is None else str(options.arch)
+        items.append(_Item(file, arch, request.target.value, options.name, "compiled", key, facts))
+    return items
+
+
+def _links(plan: Plan, linkers: Sequence[Linker]) -> list[_Item]:
+    items = []
+    for one, linker in zip(plan.links, linkers, strict=False):  # there are no linkers if nothing was compiled
+        facts = linker._facts(ObjectCodeFormatType(plan.link_target))
+        functions = partial(link_key, facts), partial(_link_facts, facts)
+        items.append(_Item(one.name, one.arch, facts.target.value, None, "linked", *functions))
+    return items
+
+
 def _explain_all(plan: Plan) -> list[_Answer]:
-    cache = plan.cache
-    found = [_explain(cache, file, job) for file, job in plan.jobs]
+    items = _compilations(plan)
+    found = [_explain(plan.cache, item) for item in items]
     answers = [answer for answer, _ in found]
-    codes = [code for _, code in found if code is not None]
-    if not plan.links:
-        return answers
-    if len(codes) == len(found):
-        linkers = plan.make_linkers(codes)
-        return answers + [_explain_link(cache, plan, arch, linker) for arch, linker in linkers.items()]
-    files = dict.fromkeys(answer.file for answer, code in found if code is None)
-    reason = f"it is looked up by its parts, and these must be compiled first: {', '.join(files)}"
-    return answers + [_Answer(plan.link_name, str(arch), plan.link_target, "unknown", [reason]) for arch in plan.arches]
+    missing = dict.fromkeys(answer.file for answer, entry in found if entry is None)
+    if missing:
+        reason = f"it is looked up by its parts, and these must be compiled first: {', '.join(missing)}"
+        return answers + [_Answer(one.name, str(one.arch), plan.link_target, "unknown", [reason]) for one in plan.links]
+    codes = [entry.object_code(item.name) for item, (_, entry) in zip(items, found, strict=True) if entry is not None]
+    return answers + [_explain(plan.cache, item)[0] for item in _links(plan, plan.make_linkers(codes))]
 
 
-def _explain(cache: FileStreamProgramCache | None, file: str, job: CompileJob) -> tuple[_Answer, ObjectCode | None]:
-    """Return the explanation of a compilation, and the code if it is in the cache."""
-    program = Program(job.code, job.code_type, job.options)
-    request = program._request(job.target_type, job.name_expressions)
-    options, target = request.options, request.target.value
-    about = (file, str(options.arch), target)
+def _explain(cache: FileStreamProgramCache | None, item: _Item) -> tuple[_Answer, Entry | None]:
+    """Return the explanation of a compilation or a link, and the entry in the cache if there is one."""
+    about = item.file, str(item.arch), item.target
     if cache is None:
-        return _Answer(*about, "uncacheable", [_NO_CACHE]), None
+        reason = "the options have the compiler write files, or there is no cache"
+        return _Answer(*about, "uncacheable", [reason]), None
     try:
-        entry = cache._load(key_of(request).value)
+        entry = cache._load(item.key())
     except UncacheableError as error:
         return _Answer(*about, "uncacheable", [str(error)]), None
-    code = None if entry is None else entry.object_code(target, options.name or "default_program")
-    if code is not None:
-        return _Answer(*about, "hit", []), code
-    before = _read_record(cache, file, options.arch, target)
-    return _Answer(*about, "miss", _reasons(before, _facts(program, job), "compiled")), None
-
-
-def _explain_link(cache: FileStreamProgramCache | None, plan: Plan, arch: str | None, linker: Linker) -> _Answer:
-    target = ObjectCodeFormatType(plan.link_target)
-    about = (plan.link_name, str(arch), target.value)
-    if cache is None:
-        return _Answer(*about, "uncacheable", [_NO_CACHE])
-    try:
-        facts = linker._facts(target)
-        if cache._load(link_key(facts)) is not None:
-            return _Answer(*about, "hit", [])
-    except UncacheableError as error:
-        return _Answer(*about, "uncacheable", [str(error)])
-    before = _read_record(cache, plan.link_name, arch, _LINKED + target.value)
-    return _Answer(*about, "miss", _reasons(before, _link_facts(facts), "linked"))
-
-
-_NO_CACHE = "the options have the compiler write files, or there is no cache"
-_RECORD = "cudacore-record-1"
-_LINKED = "linked "  # the prefix of records of links, because a compilation can have the name and format of a link
-
-
-def _reasons(before: dict[str, Any] | None, now: dict[str, Any], done: str) -> list[str]:
-    """Return why code that may have been compiled or linked before is not in the cache."""
+    if entry is not None and entry.facts.get("code_type") == item.target:
+        return _Answer(*about, "hit", []), entry
+    before = _read_record(cache, item)
     if before is None:
-        return [f"this command has not {done} it for this architecture and format yet"]
-    reasons = list(_differences(before, now))
-    return reasons or ["nothing has changed: the entry was removed to make room, or never kept"]
+        reasons = [f"this command has not {item.done} it for this architecture and format yet"]
+    else:
+        reasons = list(_differences(before, item.facts()))
+    nothing = "nothing has changed: the entry was removed to make room, or never kept"
+    return _Answer(*about, "miss", reasons or [nothing]), None
 
 
 def note_records(plan: Plan) -> None:
-    """Store the inputs of the compilations of a command, for later explanations. Failures are ignored."""
+    """Store the inputs of the compilations and links of a command, for later explanations. Failures are ignored."""
     cache = plan.cache
     if cache is None or not cache.statistics.misses:
         return
-    for file, job in plan.jobs:
-        program = Program(job.code, job.code_type, job.options)
-        request = program._request(job.target_type, job.name_expressions)
+    for item in _compilations(plan) + _links(plan, plan.linkers):
+        # beside the entries, so that records count as a part of the cache, and can be evicted
         with contextlib.suppress(OSError, UncacheableError):
-            _write_record(cache, (file, request.options.arch, request.target.value), _facts(program, job))
-    for arch, linker in plan.linkers.items():
-        target = ObjectCodeFormatType(plan.link_target)
-        with contextlib.suppress(OSError, UncacheableError):
-            facts = _link_facts(linker._facts(target))
-            _write_record(cache, (plan.link_name, arch, _LINKED + target.value), facts)
+            cache._save_note(_record_key(item), json.dumps(item.facts()).encode())
 
 
-def _record_key(file: str, arch: object, target: str) -> bytes:
-    about = repr((_RECORD, os.path.realpath(file), arch, target))
+def _record_key(item: _Item) -> bytes:
+    about = repr((_RECORD, os.path.realpath(item.file), item.arch, item.target, item.done))
     return hashlib.sha256(about.encode("utf-8", "surrogateescape")).digest()
 
 
-def _read_record(cache: FileStreamProgramCache, file: str, arch: object, target: str) -> dict[str, Any] | None:
+def _read_record(cache: FileStreamProgramCache, item: _Item) -> dict[str, Any] | None:
     try:
-        found = json.loads(cache._load_note(_record_key(file, arch, target)) or b"null")
+        found = json.loads(cache._load_note(_record_key(item)) or b"null")
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
 
 
-def _write_record(cache: FileStreamProgramCache, about: tuple[str, object, str], facts: dict[str, Any]) -> None:
-    """Store a record beside the entries, so that it counts as a part of the cache, and can be evicted."""
-    cache._save_note(_record_key(*about), json.dumps(facts).encode())
+def _key_of(request: Request) -> bytes:
+    return key_of(request).value
 
 
-def _facts(program: Program, job: CompileJob) -> dict[str, Any]:
+def _facts(request: Request) -> dict[str, Any]:
     """Return the inputs of a compilation that users can change."""
-    request = program._request(job.target_type, job.name_expressions)
-    backend = BACKENDS[SourceCodeType(request.code_type)]
+    backend = BACKENDS[request.code_type]
+    files = {}
+    if request.code_type is SourceCodeType.CXX:
+        files = included_files(request.code, request.options, request.headers)
     return {
         "compiler": f"{backend} {load(backend).version_text}",
         "options": [flag.decode("utf-8", "replace") for flag in request.options.as_bytes(backend, request.target)],
         "names": sorted(request.names),
         "directory": os.getcwd(),
         "source": hashlib.sha256(request.code).hexdigest(),
-        "files": _files(program, request),
+        "files": {file: digest.hex() for file, digest in files.items()},
     }
 
 
 def _link_facts(facts: LinkFacts) -> dict[str, Any]:
     """Return the inputs of a link; the files are its parts."""
     return {
-        "compiler": f"{CompilerBackendType.NVJITLINK} {facts.linker.version_text}",
+        "compiler": f"{CompilerBackendType.NVJITLINK} {linker_of(facts).version_text}",
         "options": [flag.decode("utf-8", "replace") for flag in facts.flags],
         "directory": os.getcwd() if facts.options.debug or facts.options.lineinfo else "",
         "parts": {part.name: hashlib.sha256(part.code).hexdigest() for part in facts.inputs},
     }
-
-
-def _files(program: Program, request: Request) -> dict[str, str]:
-    """Return hashes of the files that a program may include."""
-    if program.backend is not CompilerBackendType.NVRTC:
-        return {}
-    files = included_files(request.code, request.options, request.headers)
-    return {file: digest.hex() for file, digest in files.items()}
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from cudacore_compile._cache.resource import ProgramCacheResource
@@ -22,48 +22,43 @@ _ALWAYS = ("max_register_count", "debug", "lineinfo", "ptxas_options", "split_co
 _OF_LTO = {"ftz": True, "prec_div": False, "prec_sqrt": False, "fma": True}
 
 
-def make_linkers(
-    parts: Mapping[str | None, Sequence[ObjectCode]], options: ProgramOptions, *, name: str, lto: bool
-) -> dict[str | None, Linker]:
-    """Return a linker for each architecture, with the parts for this architecture.
+def make_linker(
+    codes: Sequence[ObjectCode], options: ProgramOptions, *, name: str, arch: str | None, lto: bool
+) -> Linker:
+    """Return a linker.
 
     Parameters
     ----------
-    parts : mapping of str or None to sequence of ObjectCode
-        The code by architecture.
+    codes : sequence of ObjectCode
+        The code.
     options : ProgramOptions
         The options of the compilations; a linker supports some of them.
-    name : str
-        The name of the linked code.
+    name, arch : str
+        The name and the architecture of the linked code.
     lto : bool
         Whether to use link-time optimization; it is always used for LTO-IR.
     """
-    linkers = {}
-    for arch, codes in parts.items():
-        has_lto = lto or any(code.code_type == "ltoir" for code in codes)
-        given = {field: getattr(options, field) for field in _ALWAYS}
-        for field, value in _OF_LTO.items() if has_lto else ():
-            implied = value if options.use_fast_math else None
-            given[field] = implied if getattr(options, field) is None else getattr(options, field)
-        if given["no_cache"] is None:
-            given["no_cache"] = no_cache("linked")
-        linkers[arch] = Linker(*codes, options=LinkerOptions(name=name, arch=arch, **given))
-    return linkers
+    has_lto = lto or any(code.code_type == "ltoir" for code in codes)
+    given = {field: getattr(options, field) for field in _ALWAYS}
+    for field, value in _OF_LTO.items() if has_lto else ():
+        implied = value if options.use_fast_math else None
+        given[field] = implied if getattr(options, field) is None else getattr(options, field)
+    if given["no_cache"] is None:
+        given["no_cache"] = no_cache("linked")
+    return Linker(*codes, options=LinkerOptions(name=name, arch=arch, **given))
 
 
 def link(
-    linkers: Mapping[str | None, Linker], target: str, *, name: str, cache: ProgramCacheResource | None, report: Report
-) -> dict[str | None, ObjectCode]:
-    """Link for each architecture, on threads, so that the main thread can be interrupted.
+    linkers: Sequence[tuple[str, Linker]], target: str, *, cache: ProgramCacheResource | None, report: Report
+) -> list[ObjectCode]:
+    """Link on threads, so that the main thread can be interrupted. If a link fails, the result is incomplete.
 
     Parameters
     ----------
-    linkers : mapping of str or None to Linker
-        The linkers by architecture.
+    linkers : sequence of (str, Linker)
+        The linkers, each with the name of the linked code in messages.
     target : str
         The format to link to.
-    name : str
-        The name of the linked code.
     cache : ProgramCacheResource or None
         Stores the linked code.
     report : Report
@@ -76,15 +71,16 @@ def link(
 
     def link_all() -> None:
         with pool:
-            futures.update((arch, pool.submit(link_with, linker)) for arch, linker in linkers.items())
+            futures.extend(pool.submit(link_with, linker) for _, linker in linkers)
 
-    linked: dict[str | None, ObjectCode] = {}
-    futures: dict[str | None, Future[tuple[ObjectCode, str]]] = {}
+    linked: list[ObjectCode] = []
+    futures: list[Future[tuple[ObjectCode, str]]] = []
     pool = ThreadPoolExecutor(min(4, len(linkers)), thread_name_prefix="cudacore-compile-link")
     run_interruptibly(link_all, lambda: pool.shutdown(wait=False, cancel_futures=True))
-    for arch, future in futures.items():
+    for (name, _), future in zip(linkers, futures, strict=True):
         try:
-            linked[arch], log = future.result()
+            code, log = future.result()
+            linked.append(code)
             report.add_log(log)
         except (CUDAError, ValueError) as error:
             report.add_failure(error, name)

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from cudacore_compile import UncacheableError
@@ -23,7 +24,7 @@ from cudacore_compile._command.embed import SUFFIXES, symbol_of, write_embedded
 from cudacore_compile._command.errors import UsageError
 from cudacore_compile._command.files import write
 from cudacore_compile._command.inputs import Input, read
-from cudacore_compile._command.link import link, make_linkers, no_cache
+from cudacore_compile._command.link import link, make_linker, no_cache
 from cudacore_compile._command.report import Report
 from cudacore_compile._compilers.options import ProgramOptions, options_of
 from cudacore_compile._compilers.request import files_written
@@ -49,6 +50,14 @@ class _Unit(NamedTuple):
     target: str
     options_arch: str | None  # the architecture in the options of its compilation
     is_assembled: bool  # whether it is compiled to PTX first, because the compiler cannot make the cubin
+
+
+class Link(NamedTuple):
+    """Code to link: its name, its architecture, and the positions of the units that are its parts."""
+
+    name: str
+    arch: str | None
+    units: list[int]
 
 
 class _Output(NamedTuple):
@@ -106,7 +115,8 @@ class Plan:
         self._units = [self._unit(source, arch, number) for source in self._sources for arch, number in numbers.items()]
         self._jobs = [self._job(unit) for unit in self._units]
         self._outputs = [] if only_lists and not self._links else self._all_outputs()
-        self.linkers: dict[str | None, Linker] = {}  # empty until everything is compiled
+        self.links = self._all_links()
+        self.linkers: list[Linker] = []  # empty until everything is compiled
         self._linked: dict[str | None, ObjectCode] = {}
         self._check_files()
         for output in self._outputs if arguments.embed else ():
@@ -253,76 +263,55 @@ class Plan:
         """list of (str, CompileJob): The jobs that compile the sources, each with the name of its source."""
         return [(unit.source.file, job) for unit, job in zip(self._units, self._jobs, strict=True)]
 
+    def _all_links(self) -> list[Link]:
+        """Return what is linked: all code for an architecture, or PTX because its compiler cannot make the cubin."""
+        units = list(enumerate(self._units))
+        if not self._links:
+            return [Link(unit.source.file, unit.arch, [at]) for at, unit in units if unit.is_assembled]
+        name = self._outputs[0].path
+        return [Link(name, arch, [at for at, unit in units if unit.arch == arch]) for arch in self._arches]
+
     def compile(self, report: Report) -> list[ObjectCode]:
         """Compile and link. Failures are added to the report."""
-        results = self._compile(self._jobs, [unit.source.file for unit in self._units], report)
-        again = [at for at, unit in enumerate(self._units) if unit.is_assembled and not report.status]
-        if again:
-            jobs = [self._assembly(self._units[at], results[at]) for at in again]
-            files = [self._units[at].source.file for at in again]
-            results = [*results]
-            # _compile() returns an empty list if a compilation failed
-            for at, code in zip(again, self._compile(jobs, files, report), strict=False):
-                symbols, signatures = results[at].symbol_mapping, code._signatures
-                name = self._units[at].source.program_name
-                results[at] = ObjectCode._init(
-                    code._read(), "cubin", name=name, symbol_mapping=symbols, signatures=signatures
-                )
-        if self._links and not report.status:
-            self.linkers = self.make_linkers(results)
-            self._linked = link(self.linkers, self.link_target, name=self.link_name, cache=self.cache, report=report)
-        return results
-
-    def _compile(self, jobs: Sequence[CompileJob], files: Sequence[str], report: Report) -> list[ObjectCode]:
-        log = _Log()
+        lines: list[str] = []
         try:
-            return compile_many(jobs, cache=self.cache, max_workers=self._arguments.jobs or None, logs=log)
+            log = SimpleNamespace(write=lines.append)
+            jobs = self._arguments.jobs or None
+            results = compile_many(self._jobs, cache=self.cache, max_workers=jobs, logs=log)
         except BatchError as error:
             for job, failure in error.errors.items():
-                report.add_failure(failure, files[job])
+                report.add_failure(failure, self._units[job].source.file)
             return []
         finally:
-            report.add_log(log.text)
+            report.add_log("\n".join(lines))
+        if not self.links or report.status:
+            return results
+        self.linkers = self.make_linkers(results)
+        names = [one.name for one in self.links]
+        linked = link(list(zip(names, self.linkers, strict=True)), self.link_target, cache=self.cache, report=report)
+        if self._links:
+            self._linked = dict(zip(self._arches, linked, strict=False))
+        else:
+            for one, code in zip(self.links, linked, strict=False):
+                results[one.units[0]] = code
+        return results
 
-    def _assembly(self, unit: _Unit, ptx: ObjectCode) -> CompileJob:
-        given = self._options
-        ptxas = [*(given.ptxas_options or ()), *(["-fmad=false"] if given.fma is False else ())]
-        options = ProgramOptions(
-            name=unit.source.program_name,
-            arch=unit.arch,
-            debug=given.debug,
-            max_register_count=given.max_register_count,
-            lineinfo=given.lineinfo,
-            ptxas_options=ptxas or None,
-            no_cache=no_cache("ptx") if given.no_cache is None else given.no_cache,
-        )
-        return CompileJob(ptx._read(), options, "cubin", (), "ptx")
-
-    def make_linkers(self, results: Sequence[ObjectCode]) -> dict[str | None, Linker]:
-        """Return the linkers of the compiled code, by architecture; an empty dict if nothing is linked."""
-        if not self._links:
-            return {}
-        ready = [_object_code(one) for one in self._ready]
-        parts = {
-            arch: [code for unit, code in zip(self._units, results, strict=True) if unit.arch == arch] + ready
-            for arch in self._arches
-        }
-        return make_linkers(parts, self._options, name=self.link_name, lto=self._arguments.lto)
-
-    @property
-    def links(self) -> bool:
-        """bool: Whether the compiled code is linked afterwards."""
-        return self._links
-
-    @property
-    def arches(self) -> list[str | None]:
-        """list of str or None: The architectures."""
-        return self._arches
-
-    @property
-    def link_name(self) -> str:
-        """str: The name of the linked code: the name of the first output."""
-        return self._outputs[0].path
+    def make_linkers(self, results: Sequence[ObjectCode]) -> list[Linker]:
+        """Return the linkers of the compiled code, one for each of `links`."""
+        ready = [_object_code(one) for one in self._ready] if self._links else []
+        options = self._options
+        if options.fma is False and not self._links:  # the assembler fuses operations, too
+            options = dataclasses.replace(options, ptxas_options=[*(options.ptxas_options or ()), "-fmad=false"])
+        return [
+            make_linker(
+                [*(results[at] for at in one.units), *ready],
+                options,
+                name=one.name,
+                arch=one.arch,
+                lto=bool(self._links and self._arguments.lto),
+            )
+            for one in self.links
+        ]
 
     @property
     def link_target(self) -> str:
@@ -418,16 +407,6 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
         return Plan(arguments)
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from None
-
-
-class _Log:
-    """The file-like object that compilers write to."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def write(self, text: str) -> None:
-        self.text += text if text.endswith("\n") else text + "\n"
 
 
 def _object_code(one: Input) -> ObjectCode:

@@ -8,9 +8,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from cudacore_compile._compilers.choose_linker import Choice
 from cudacore_compile._compilers.errors import NVJitLinkError, log_text, too_new
 from cudacore_compile._compilers.libraries import Library, Loaded
-from cudacore_compile._compilers.linker_options import newer_fields
+from cudacore_compile._compilers.linker_options import LinkerOptions, newer_fields
+from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles._sdk.compile import call_on_thread
 
 T = TypeVar("T")
@@ -43,6 +45,16 @@ class Input(NamedTuple):
     name: str
     c_name: bytes  # the name without NUL; nvJitLink keeps a pointer to it until it has linked
     has_ltoir: bool = False
+
+
+class LinkFacts(NamedTuple):
+    """Everything that a link depends on."""
+
+    choice: Choice
+    target: ObjectCodeFormatType
+    options: LinkerOptions
+    flags: list[bytes]  # the options as they are passed to nvJitLink
+    inputs: Sequence[Input]  # the input as it was read: later changes of files have no effect
 
 
 class Linked(NamedTuple):
