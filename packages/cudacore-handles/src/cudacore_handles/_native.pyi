@@ -9,7 +9,6 @@ from cudacore_handles.typing import IsStreamType, KernelArgumentType
 _H = TypeVar("_H", bound=Handle)
 _T = TypeVar("_T")
 _M = TypeVar("_M", bound=TensorMapHandle)
-_R = TypeVar("_R", bound=ResourceHandle)
 _V = TypeVar("_V", bound=ViewHandle)
 _B = TypeVar("_B", bound=BufferHandle)
 _Trackers = tuple[Handle, ...] | None
@@ -656,41 +655,11 @@ def tensor_map_make(cls: type[_M], view: ViewHandle, kind: int, data_type: int, 
     the box of a tiled map, or None. An im2col map has five more arguments: two corners, channels, pixels, and the mode.
     """
 
-class ResourceHandle:
-    """The base of ResourceDescriptor: what a texture or a surface reads."""
+def create_array(cls: type[_H], context: Handle, desc: bytes, /) -> _H:
+    """Return a new array or, if the description has levels, a new mipmapped array (cuArray3DCreate)."""
 
-    _source: Any
-    _kind: int
-    _format: int
-    _channels: int
-    _width: int
-    _height: int
-    _pitch: int
-
-def resource_make(cls: type[_R], kind: int, source: Handle, /, *numbers: int) -> _R:
-    """Return a description of an array, a mipmapped array, or linear or pitched memory, by the number of the kind.
-
-    The `numbers` are format, channels, width, height and pitch. The width of linear memory is its size in bytes; arrays
-    have their own format and channels.
-    """
-
-class TextureHandle(Handle):
-    """The base of textures and surfaces: it holds their resource, and the options of a texture."""
-
-    _resource: Any
-    _options: Any
-
-def create_array(context: Handle, options: Any, /) -> Any:
-    """Return a new array in a context (cuArray3DCreate)."""
-
-def create_mipmapped_array(context: Handle, options: Any, /) -> Any:
-    """Return a new mipmapped array in a context (cuMipmappedArrayCreate)."""
-
-def create_texture(context: Handle, resource: Any, options: Any, /) -> Any:
-    """Return a new texture in a context (cuTexObjectCreate)."""
-
-def create_surface(context: Handle, resource: Any, /) -> Any:
-    """Return a new surface in a context (cuSurfObjectCreate)."""
+def create_texture(cls: type[_H], context: Handle, source: Handle, resource: bytes | None, desc: bytes | None, /) -> _H:
+    """Return a new texture of an array or memory or, if `desc` is None, a surface of an array (cuTexObjectCreate)."""
 
 def view_make(
     cls: type[_V],

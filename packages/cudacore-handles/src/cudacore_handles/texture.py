@@ -3,22 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any as _Any
-
-from cudacore_handles import _native
 from cudacore_handles._base.module_attributes import finish_module as _finish_module
 from cudacore_handles._base.module_attributes import publish as _publish
-from cudacore_handles._base.options import checked_once
-from cudacore_handles._texture.array import OpaqueArray, OpaqueArrayOptions, read_array
-from cudacore_handles._texture.mipmapped_array import MipmappedArray, MipmappedArrayOptions, read_mipmapped_array
-from cudacore_handles._texture.resource import ResourceDescriptor, check_memory
-from cudacore_handles._texture.texture import (
-    SurfaceObject,
-    TextureObject,
-    TextureObjectOptions,
-    read_texture,
-    refuse_format,
-)
+from cudacore_handles._driver.device import connect as _connect
+from cudacore_handles._texture.array import OpaqueArray, OpaqueArrayOptions
+from cudacore_handles._texture.array import create_array as _create_array
+from cudacore_handles._texture.mipmapped_array import MipmappedArray, MipmappedArrayOptions
+from cudacore_handles._texture.mipmapped_array import create_mipmapped_array as _create_mipmapped_array
+from cudacore_handles._texture.resource import ResourceDescriptor
+from cudacore_handles._texture.texture import SurfaceObject, TextureObject, TextureObjectOptions
+from cudacore_handles._texture.texture import create_surface as _create_surface
+from cudacore_handles._texture.texture import create_texture as _create_texture
 
 __all__ = [
     "MipmappedArray",
@@ -37,18 +32,9 @@ _publish(__name__, __all__, globals())
 _finish_module(globals())
 
 
-_last_options: dict[int, tuple[_Any, ...]] = {}
-_native.connect(
-    "texture",
-    array=OpaqueArray,
-    mipmapped_array=MipmappedArray,
-    texture=TextureObject,
-    surface=SurfaceObject,
-    resource=ResourceDescriptor,
-    last_options=_last_options,
-    check_array=checked_once(OpaqueArrayOptions, read_array, _last_options, 0),
-    check_mipmapped_array=checked_once(MipmappedArrayOptions, read_mipmapped_array, _last_options, 1),
-    check_texture=checked_once(TextureObjectOptions, read_texture, _last_options, 2),
-    check_memory=check_memory,
-    refuse_format=refuse_format,
+_connect(
+    create_array=_create_array,
+    create_mipmapped_array=_create_mipmapped_array,
+    create_texture=_create_texture,
+    create_surface=_create_surface,
 )

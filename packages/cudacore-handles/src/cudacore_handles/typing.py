@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeVar
 
 from cudacore_handles._base.module_attributes import finish_module as _finish_module
 from cudacore_handles._native import TensorMapHandle as _TensorMap
-from cudacore_handles._native import TextureHandle as _TextureOrSurface
 
 if TYPE_CHECKING:
     import cudacore_graph
+    import cudacore_handles.texture
 
 __all__ = [
     "AddressModeName",
@@ -326,7 +326,8 @@ AnyArrayType = Union[HostArrayType, SupportsCUDAArrayInterface]  # noqa: UP007
 FillValueType = Union[int, HostArrayType]  # noqa: UP007
 #: A value that kernels take, such as a number, an array, bytes of a struct, or None for a null pointer.
 KernelArgumentType = Union[
-    float, complex, SupportsIndex, None, AnyArrayType, _TensorMap, _TextureOrSurface, "cudacore_graph.GraphCondition",
+    float, complex, SupportsIndex, None, AnyArrayType, _TensorMap, "cudacore_handles.texture.TextureObject",
+    "cudacore_handles.texture.SurfaceObject", "cudacore_graph.GraphCondition",
 ]  # fmt: skip
 
 #: The extents of a grid, a cluster or a block in x, y and z, or only in x. The integers can be NumPy's.

@@ -16,7 +16,6 @@
 #include "launch/state.h"
 #include "memory/state.h"
 #include "stream/state.h"
-#include "texture/state.h"
 #include "views/state.h"
 
 /*
@@ -25,12 +24,12 @@
  */
 #define FACES(X)                                                                                                       \
   BASE_FACES(X)                                                                                                        \
-  STREAM_FACES(X) MEMORY_FACES(X) TEXTURE_FACES(X) VIEWS_FACES(X) LAUNCH_FACES(X) GRAPH_FACES(X)
+  STREAM_FACES(X) MEMORY_FACES(X) VIEWS_FACES(X) LAUNCH_FACES(X) GRAPH_FACES(X)
 
 /* The types that the module's functions need: st->handle_type and so on. */
 #define TYPES(X)                                                                                                       \
   BASE_TYPES(X)                                                                                                        \
-  STREAM_TYPES(X) MEMORY_TYPES(X) TEXTURE_TYPES(X) VIEWS_TYPES(X) LAUNCH_TYPES(X) GRAPH_TYPES(X)
+  STREAM_TYPES(X) MEMORY_TYPES(X) VIEWS_TYPES(X) LAUNCH_TYPES(X) GRAPH_TYPES(X)
 
 /* Interned names: st->names.shape and so on. */
 #define NAMES(X) VIEWS_NAMES(X) LAUNCH_NAMES(X)
@@ -54,7 +53,6 @@ typedef struct state {
   TYPES(TYPE)
 #undef TYPE
   base_state base;
-  texture_state texture;
   views_state views;
   launch_state launch;
   graph_state graph;

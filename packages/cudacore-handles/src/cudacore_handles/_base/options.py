@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum
-from functools import lru_cache
-from operator import attrgetter
 from typing import Any, TypeVar
 
 from cudacore_handles._base.address import is_bool
@@ -88,40 +86,3 @@ def copy_options(options: T) -> T:
         if type(value) not in _IMMUTABLE and not isinstance(value, Enum):
             setattr(made, name, copy.deepcopy(value))
     return made
-
-
-def checked_once(
-    cls: type[Any], read: Callable[[Any, int], bytes], last: dict[int, tuple[Any, ...]], number: int
-) -> Callable[[Any, int], tuple[Any, bytes]]:
-    """Return a function that returns a checked copy of options for a device, and ``read(copy, device_id)``.
-
-    It has a cache for options of the class that have the same values. The latest options and their result are stored in
-    `last`, by `number` and device. Their users look there first, because it takes a tenth of the time to compare
-    objects.
-    """
-    names = tuple(cls.__dataclass_fields__)
-    values_of = attrgetter(*names)
-
-    def check(options: Any, device_id: int) -> tuple[Any, bytes]:
-        copied = copy_options(as_options(cls, options))
-        copied.__post_init__()  # check again, because fields can be assigned
-        return copied, read(copied, device_id)
-
-    @lru_cache(32, typed=True)
-    def check_values(device_id: int, types: tuple[type[Any], ...], *values: object) -> tuple[Any, bytes]:
-        return check(cls(*values) if values else None, device_id)
-
-    def check_or_find(options: Any, device_id: int) -> tuple[Any, bytes]:
-        if options is not None and type(options) is not cls:
-            return check(options, device_id)
-        values = () if options is None else values_of(options)
-        try:
-            hash(values)
-        except TypeError:  # a value that can change
-            return check(options, device_id)
-        types = tuple([type(item) for value in values if type(value) is tuple for item in value])  # 8.0 is not 8
-        result = check_values(device_id, types, *values)
-        last[number << 16 | device_id] = cls, names, values, result
-        return result
-
-    return check_or_find

@@ -71,6 +71,7 @@ def only_fields(cls: type[Any]) -> None:
     The errors suggest similar fields.
     """
     original: Callable[..., None] = cls.__init__
+    original_assign: Callable[..., None] = cls.__setattr__
     known = frozenset(cls.__dataclass_fields__)
 
     @wraps(original)
@@ -83,7 +84,7 @@ def only_fields(cls: type[Any]) -> None:
         fields = type(self).__dataclass_fields__  # a subclass can have more
         if name not in fields:
             raise AttributeError(f"{type(self).__name__} has no option {name!r}{_meant(name, fields)}", name=name)
-        object.__setattr__(self, name, value)
+        original_assign(self, name, value)
 
     cls.__init__ = init
     if not cls.__dataclass_params__.frozen:  # no attribute of a frozen dataclass can be assigned

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
@@ -44,7 +45,22 @@ if TYPE_CHECKING:
 
 _BufferHandle, _create_event, _create_stream = _native.BufferHandle, _native.create_event, _native.create_stream
 _TEXT_SIZE = 256  # longer than the name of any device
-_upper: dict[str, Callable[..., Any]] = {}  # functions of upper rooms, which this room does not import
+
+
+def _of_textures(name: str) -> Callable[..., Any]:
+    """Return a function that imports the module of textures, and calls the function that it has connected."""
+
+    def call(*arguments: Any) -> Any:
+        importlib.import_module("cudacore_handles.texture")
+        return _upper[name](*arguments)
+
+    return call
+
+
+# Functions of upper rooms, which this room does not import.
+_upper: dict[str, Callable[..., Any]] = {
+    name: _of_textures(name) for name in ("create_array", "create_mipmapped_array", "create_texture", "create_surface")
+}
 
 
 def connect(**functions: Callable[..., Any]) -> None:
@@ -282,7 +298,8 @@ class Device:
         options : OpaqueArrayOptions
             Extents, format and channels of the texels.
         """
-        return _native.create_array(self._target(), options)
+        made: OpaqueArray = _upper["create_array"](self, options)
+        return made
 
     def create_mipmapped_array(self, options: MipmappedArrayOptions) -> MipmappedArray:
         """Create a mipmapped array, for textures (cuMipmappedArrayCreate).
@@ -292,7 +309,8 @@ class Device:
         options : MipmappedArrayOptions
             Extents, format and channels of the texels, and the number of levels.
         """
-        return _native.create_mipmapped_array(self._target(), options)
+        made: MipmappedArray = _upper["create_mipmapped_array"](self, options)
+        return made
 
     def create_texture_object(
         self, *, resource: ResourceDescriptor, options: TextureObjectOptions | None = None
@@ -306,7 +324,8 @@ class Device:
         options : TextureObjectOptions, optional
             How the texture is sampled. Default: the nearest texel, by coordinates in texels.
         """
-        return _native.create_texture(self._target(), resource, options)
+        made: TextureObject = _upper["create_texture"](self, resource, options)
+        return made
 
     def create_surface_object(self, *, resource: ResourceDescriptor) -> SurfaceObject:
         """Create a surface, through which kernels load and store the texels of an array (cuSurfObjectCreate).
@@ -316,7 +335,8 @@ class Device:
         resource : ResourceDescriptor
             An array that was created with ``is_surface_load_store=True``.
         """
-        return _native.create_surface(self._target(), resource)
+        made: SurfaceObject = _upper["create_surface"](self, resource)
+        return made
 
     def sync(self) -> None:
         """Wait until all work on the device's context is done (cuCtxSynchronize).

@@ -67,6 +67,7 @@ _TAKE_BYTES = kinds_that(_native.TAKES_BYTES)
 _TAKE_INTEGERS = kinds_that(_native.TAKES_INTEGER)
 _POINTERS = kinds_that(_native.IS_POINTER)
 
+_TEXTURES = {f"cudacore_handles.texture.{name}" for name in ("TextureObject", "SurfaceObject")}
 # Classes of cuda.bindings whose values a kernel can use. Values of its other classes are handles for the host.
 _DEVICE_HANDLES = frozenset({
     "CUdeviceptr", "CUtexObject", "CUsurfObject", "CUgraphConditionalHandle", "CUgraphDeviceNode", "cuuint64_t",
@@ -111,7 +112,7 @@ def _code(cls: type, value: Any) -> _Code | None:
     for python_type, code in ((int, _native.SIGNED), (float, _native.FLOAT), (complex, _native.COMPLEX)):
         if issubclass(cls, python_type):
             return code
-    if issubclass(cls, (_native.BufferHandle, _native.TextureHandle)):
+    if issubclass(cls, _native.BufferHandle) or (issubclass(cls, _native.Handle) and bases & _TEXTURES):
         return _native.POINTER
     if issubclass(cls, _native.TensorMapHandle):
         return _native.TENSOR_MAP

@@ -11,16 +11,16 @@ from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import size_of
 from cudacore_handles._memory.arrays import memory_of
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
-from cudacore_handles._texture.formats import NUMBERS, AnyArrayOptions, OnDevice, format_of
+from cudacore_handles._texture.formats import NUMBERS, AnyArrayOptions, OnDevice, checked, format_of
 from cudacore_handles._views.dtypes import is_numbers
 from cudacore_handles.typing import AnyArrayType, ArrayFormatName, ArrayFormatType, IsDType
 
 if TYPE_CHECKING:
+    from cudacore_handles._driver.device import Device
     from cudacore_handles._stream.stream import IsStreamType, Stream
 
 T = TypeVar("T", bound=AnyArrayType)
@@ -46,6 +46,10 @@ class OpaqueArrayOptions(AnyArrayOptions):
     format: ArrayFormatType | ArrayFormatName | IsDType | type[Any]
     num_channels: int
     is_surface_load_store: bool = False
+
+    def _read(self, device: Device) -> bytes:
+        self._check_extents(device)
+        return self._as_desc()
 
 
 class AnyArray(_native.Handle, OnDevice, Closing, Made):
@@ -189,7 +193,7 @@ class OpaqueArray(AnyArray):
         return int(lib.cch_array_size(hold(self)))
 
 
-def read_array(options: OpaqueArrayOptions, device_id: int) -> bytes:
-    """Check options for a device; return the corresponding ``cch_array_desc``."""
-    options._check_extents(Device(device_id))
-    return options._as_desc()
+def create_array(device: Device, options: Any) -> OpaqueArray:
+    """Create an array; see :meth:`Device.create_opaque_array`."""
+    context = device._target()
+    return _native.create_array(OpaqueArray, context, checked(OpaqueArrayOptions, options, device)[1])

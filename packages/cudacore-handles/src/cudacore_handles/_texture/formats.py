@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cudacore_handles._base.address import as_integer, check_int
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.names import shorten
-from cudacore_handles._base.options import check_flags
+from cudacore_handles._base.options import as_options, check_flags, copy_options
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import context_of
 from cudacore_handles.typing import ArrayFormatName, ArrayFormatType, IsDType
 
 if TYPE_CHECKING:
     from cudacore_handles._driver.device import Device
+
+Options = TypeVar("Options", bound="CheckedOptions")
 
 #: For each format, its number in the driver, and the size of a channel in bytes.
 NUMBERS = {
@@ -113,7 +115,52 @@ class OnDevice:
         return context_of(lib.cch_context_of(hold(self))).device
 
 
-class AnyArrayOptions:
+class CheckedOptions:
+    """The base class of options that are checked once for each device, until a field is assigned.
+
+    A subclass has a method ``_read``, which raises an error if the device does not support the options, and returns
+    the structure of the library.
+    """
+
+    __slots__ = ("_checked",)
+    _checked: dict[int, tuple[Any, bytes]]  # by ordinal of the device: a copy of the options, and the structure
+
+    def __setattr__(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+        object.__setattr__(self, "_checked", {})
+
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+        object.__setattr__(self, "_checked", {})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self)  # copies and pickles are checked again
+
+    def _read(self, device: Device) -> bytes:
+        raise NotImplementedError
+
+
+def checked(cls: type[Options], options: Any, device: Device) -> tuple[Options, bytes]:
+    """Check options for a device. Return a copy of them that never changes, and ``_read`` of the copy."""
+    try:
+        known = options._checked if type(options) is cls else {}
+    except AttributeError:  # a copy
+        known = {}
+    found: tuple[Options, bytes] | None = known.get(device._id)
+    if found is not None:
+        return found
+    copied = copy_options(as_options(cls, options))
+    copied.__post_init__()  # check again, because fields can be assigned
+    found = copied, copied._read(device)
+    try:
+        hash(tuple(vars(options).values()))
+    except TypeError:  # a mapping, or a value that can change
+        return found
+    known[device._id] = found
+    return found
+
+
+class AnyArrayOptions(CheckedOptions):
     """The base class of the options of arrays and mipmapped arrays. It has the options that both have."""
 
     shape: tuple[int, ...]

@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.made import not_pickled
 from cudacore_handles._cffi import lib
-from cudacore_handles._driver.device import Device
 from cudacore_handles._texture.array import AnyArray, OpaqueArray
-from cudacore_handles._texture.formats import AnyArrayOptions, as_count
+from cudacore_handles._texture.formats import AnyArrayOptions, as_count, checked
 from cudacore_handles.typing import ArrayFormatName, ArrayFormatType, IsDType
+
+if TYPE_CHECKING:
+    from cudacore_handles._driver.device import Device
 
 
 @dataclass
@@ -44,6 +47,16 @@ class MipmappedArrayOptions(AnyArrayOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.num_levels = as_count(self.num_levels, "num_levels")
+
+    def _read(self, device: Device) -> bytes:
+        maximum = max(self.shape).bit_length()
+        if self.num_levels > maximum:
+            raise ValueError(
+                f"num_levels is {self.num_levels}; an array of {' x '.join(map(str, self.shape))} texels has at most "
+                f"{maximum} levels, the last of one texel"
+            )
+        self._check_extents(device, mipmapped=True)
+        return self._as_desc(self.num_levels)
 
 
 class MipmappedArray(AnyArray):
@@ -92,13 +105,7 @@ class MipmappedArray(AnyArray):
         return int(self._described().levels)
 
 
-def read_mipmapped_array(o: MipmappedArrayOptions, device_id: int) -> bytes:
-    """Check options for a device; return the corresponding ``cch_array_desc``."""
-    maximum = max(o.shape).bit_length()
-    if o.num_levels > maximum:
-        raise ValueError(
-            f"num_levels is {o.num_levels}; an array of {' x '.join(map(str, o.shape))} texels has at most {maximum} "
-            "levels, the last of one texel"
-        )
-    o._check_extents(Device(device_id), mipmapped=True)
-    return o._as_desc(o.num_levels)
+def create_mipmapped_array(device: Device, options: Any) -> MipmappedArray:
+    """Create a mipmapped array; see :meth:`Device.create_mipmapped_array`."""
+    context = device._target()
+    return _native.create_array(MipmappedArray, context, checked(MipmappedArrayOptions, options, device)[1])

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cudacore_handles import _native
 from cudacore_handles._base.made import Made
 from cudacore_handles._base.names import check_type
-from cudacore_handles._driver.device import Device
+from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size, size_of
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._texture.array import OpaqueArray
@@ -16,39 +15,62 @@ from cudacore_handles._texture.formats import NUMBERS, as_channels, as_count, as
 from cudacore_handles._texture.mipmapped_array import MipmappedArray
 from cudacore_handles.typing import ArrayFormatName, ArrayFormatType, IsDType
 
-_KINDS = ("array", "mipmapped_array", "linear", "pitch2d")
-_ARRAY, _MIPMAPPED_ARRAY, _LINEAR, _PITCH2D = range(4)
+if TYPE_CHECKING:
+    from cudacore_handles._driver.device import Device
 
 
-class ResourceDescriptor(_native.ResourceHandle, Made):
+class ResourceDescriptor(Made):
     """The resource of a texture or a surface: an array, a mipmapped array, or memory.
 
     Descriptors are made by :meth:`from_opaque_array`, :meth:`from_mipmapped_array`, :meth:`from_linear` and
     :meth:`from_pitch2d`. A descriptor, and each texture that is made of it, keeps its source alive.
     """
 
-    __slots__ = ()
+    __slots__ = ("_devices", "_facts", "_kind", "_source", "_stores", "_struct", "_texel")
     _made_by = "ResourceDescriptor.from_opaque_array(), from_mipmapped_array(), from_linear() or from_pitch2d()"
 
+    _kind: str
+    _source: OpaqueArray | MipmappedArray | Buffer
+    _texel: ArrayFormatType
+    _stores: bool  # whether kernels can store to it, through a surface
+    _facts: dict[str, Any]  # the properties of memory, by their names
+    _struct: bytes  # the cch_texture_resource
+    _devices: set[int]  # the devices for which the memory was checked
+
     def __repr__(self) -> str:
-        facts = [f"kind={self.kind!r}", f"source={self._source!r}"]
-        for name in ("format", "num_channels", "size_bytes", "width", "height", "pitch_bytes"):
-            value = getattr(self, name)
-            if value is not None:
-                facts.append(f"{name}={str(value)!r}" if name == "format" else f"{name}={value}")
-        return f"<ResourceDescriptor {' '.join(facts)}>"
+        facts = {"kind": self._kind, "source": self._source, **self._facts}
+        shown = (f"{name}={str(fact) if name == 'format' else fact!r}" for name, fact in facts.items())
+        return f"<ResourceDescriptor {' '.join(shown)}>"
+
+    @classmethod
+    def _of_array(cls, kind: str, array: OpaqueArray | MipmappedArray) -> ResourceDescriptor:
+        desc = array._described()
+        stores = kind == "array" and bool(desc.flags & lib.CCH_ARRAY_SURFACE)
+        return cls._of(kind, array, format_of(desc.format), {}, stores=stores)
+
+    @classmethod
+    def _of(
+        cls, kind: str, source: Any, texel: ArrayFormatType, facts: dict[str, Any], *, stores: bool = False
+    ) -> ResourceDescriptor:
+        width, height, pitch = (facts.get(name, 0) for name in ("width", "height", "pitch_bytes"))
+        extents = (facts.get("size_bytes", width), height, pitch)
+        fields = (ffi.NULL, *extents, NUMBERS[texel][0], facts.get("num_channels", 0))
+        struct = bytes(ffi.buffer(ffi.new("cch_texture_resource *", fields)))
+        return cls._with(
+            _kind=kind, _source=source, _texel=texel, _stores=stores, _facts=facts, _struct=struct, _devices=set()
+        )
 
     @classmethod
     def from_opaque_array(cls, array: OpaqueArray) -> ResourceDescriptor:
         """Return a descriptor of an array, for textures and surfaces."""
         check_type("array", array, OpaqueArray)
-        return _native.resource_make(cls, _ARRAY, array, 0, 0, 0, 0, 0)
+        return cls._of_array("array", array)
 
     @classmethod
     def from_mipmapped_array(cls, mipmapped_array: MipmappedArray) -> ResourceDescriptor:
         """Return a descriptor of a mipmapped array, for textures. Surfaces need the descriptor of one of its levels."""
         check_type("mipmapped_array", mipmapped_array, MipmappedArray)
-        return _native.resource_make(cls, _MIPMAPPED_ARRAY, mipmapped_array, 0, 0, 0, 0, 0)
+        return cls._of_array("mipmapped_array", mipmapped_array)
 
     @classmethod
     def from_linear(
@@ -81,7 +103,7 @@ class ResourceDescriptor(_native.ResourceHandle, Made):
             If the size exceeds the buffer's or the device's limit, or is not a multiple of a texel's.
         """
         size = size_of(check_type("buffer", buffer, Buffer))
-        number, channels, texel = _texel(format, num_channels)
+        name, channels, texel = _texel(format, num_channels)
         wanted = size if size_bytes is None else check_size(size_bytes, "size_bytes")
         if wanted > size:
             raise ValueError(f"size_bytes is {wanted}; the buffer has {size}")
@@ -89,7 +111,7 @@ class ResourceDescriptor(_native.ResourceHandle, Made):
             raise ValueError(f"the texture has {wanted} bytes, and a texel {texel}; it needs at least one")
         if wanted % texel:
             raise ValueError(f"size_bytes is {wanted}, not a multiple of the {texel} bytes of a texel")
-        return _native.resource_make(cls, _LINEAR, buffer, number, channels, wanted, 0, 0)
+        return cls._of("linear", buffer, name, {"format": name, "num_channels": channels, "size_bytes": wanted})
 
     @classmethod
     def from_pitch2d(
@@ -125,7 +147,7 @@ class ResourceDescriptor(_native.ResourceHandle, Made):
             If the rows do not fit their pitch, the buffer, or the device's limits.
         """
         size = size_of(check_type("buffer", buffer, Buffer))
-        number, channels, texel = _texel(format, num_channels)
+        name, channels, texel = _texel(format, num_channels)
         width, height = as_count(width, "width"), as_count(height, "height")
         pitch = check_size(pitch_bytes, "pitch_bytes")
         row = width * texel
@@ -134,12 +156,36 @@ class ResourceDescriptor(_native.ResourceHandle, Made):
         end = pitch * (height - 1) + row
         if end > size:
             raise ValueError(f"the image ends {end} bytes into the buffer, which has {size}; make it smaller")
-        return _native.resource_make(cls, _PITCH2D, buffer, number, channels, width, height, pitch)
+        extents = {"width": width, "height": height, "pitch_bytes": pitch}
+        return cls._of("pitch2d", buffer, name, {"format": name, "num_channels": channels, **extents})
+
+    def _check_memory(self, device: Device) -> None:
+        """Raise an error that names the limit if a device cannot sample the memory. Neither of them can change."""
+        if self._kind not in ("linear", "pitch2d") or device.device_id in self._devices:
+            return
+        where, alignment = self._source._raw, attribute_of(device, "texture_alignment")
+        if where % alignment:
+            raise ValueError(
+                f"the address of the buffer, {where:#x}, is not a multiple of {alignment} (texture_alignment)"
+            )
+        if self._kind == "pitch2d":  # the library checks the size of linear memory; its limit depends on the format
+            self._check_rows(device)
+        self._devices.add(device.device_id)
+
+    def _check_rows(self, device: Device) -> None:
+        pitch, alignment = self._facts["pitch_bytes"], attribute_of(device, "texture_pitch_alignment")
+        if pitch % alignment:
+            raise ValueError(f"pitch_bytes is {pitch}, not a multiple of {alignment} (texture_pitch_alignment)")
+        for option in ("width", "height", "pitch_bytes"):
+            value, limit = self._facts[option], f"maximum_texture2d_linear_{option.removesuffix('_bytes')}"
+            maximum = attribute_of(device, limit)
+            if value > maximum:
+                raise ValueError(f"{option} is {value}; device {device.device_id} takes at most {maximum} ({limit})")
 
     @property
     def kind(self) -> str:
         """str: ``"array"``, ``"mipmapped_array"``, ``"linear"`` or ``"pitch2d"``."""
-        return _KINDS[self._kind]
+        return self._kind
 
     @property
     def source(self) -> OpaqueArray | MipmappedArray | Buffer:
@@ -149,57 +195,35 @@ class ResourceDescriptor(_native.ResourceHandle, Made):
     @property
     def format(self) -> ArrayFormatType | None:
         """ArrayFormatType or None: The type of a channel; None for arrays, which have their own."""
-        return format_of(self._format) if self._kind in (_LINEAR, _PITCH2D) else None
+        return self._facts.get("format")
 
     @property
     def num_channels(self) -> int | None:
         """int or None: Number of channels of a texel; None for arrays, which have their own."""
-        return self._channels if self._kind in (_LINEAR, _PITCH2D) else None
+        return self._facts.get("num_channels")
 
     @property
     def size_bytes(self) -> int | None:
         """int or None: Size of linear memory in bytes; None for other kinds."""
-        return self._width if self._kind == _LINEAR else None
+        return self._facts.get("size_bytes")
 
     @property
     def width(self) -> int | None:
         """int or None: Texels in a row of pitched memory; None for other kinds."""
-        return self._width if self._kind == _PITCH2D else None
+        return self._facts.get("width")
 
     @property
     def height(self) -> int | None:
         """int or None: Rows of pitched memory; None for other kinds."""
-        return self._height if self._kind == _PITCH2D else None
+        return self._facts.get("height")
 
     @property
     def pitch_bytes(self) -> int | None:
         """int or None: Bytes from row to row of pitched memory; None for other kinds."""
-        return self._pitch if self._kind == _PITCH2D else None
+        return self._facts.get("pitch_bytes")
 
 
-def _texel(type_: object, num_channels: object) -> tuple[int, int, int]:
-    """Return the number of a format in the driver, the number of channels, and the size of a texel in bytes."""
-    (number, size), channels = NUMBERS[as_format(type_)], as_channels(num_channels)
-    return number, channels, size * channels
-
-
-def check_memory(resource: ResourceDescriptor, device_id: int) -> None:
-    """Raise an error that names the limit if the device cannot sample the memory."""
-    device = Device(device_id)
-    address = resource._source._raw
-    alignment = attribute_of(device, "texture_alignment")
-    if address % alignment:
-        raise ValueError(
-            f"the address of the buffer, {address:#x}, is not a multiple of {alignment} (texture_alignment)"
-        )
-    if resource._kind == _LINEAR:
-        return  # the library queries the maximum number of texels, which depends on the format
-    pitch, alignment = resource._pitch, attribute_of(device, "texture_pitch_alignment")
-    if pitch % alignment:
-        raise ValueError(f"pitch_bytes is {pitch}, not a multiple of {alignment} (texture_pitch_alignment)")
-    for name, value in (("width", resource._width), ("height", resource._height), ("pitch", pitch)):
-        limit = f"maximum_texture2d_linear_{name}"
-        maximum = attribute_of(device, limit)
-        if value > maximum:
-            option = "pitch_bytes" if name == "pitch" else name
-            raise ValueError(f"{option} is {value}; device {device_id} takes at most {maximum} ({limit})")
+def _texel(type_: object, num_channels: object) -> tuple[ArrayFormatType, int, int]:
+    """Return a format, the number of channels, and the size of a texel in bytes."""
+    texel, channels = as_format(type_), as_channels(num_channels)
+    return texel, channels, NUMBERS[texel][1] * channels

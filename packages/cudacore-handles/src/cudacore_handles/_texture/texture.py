@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.made import Closing, Made, not_pickled
-from cudacore_handles._base.names import shorten
+from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._base.options import check_flags, copy_options
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._texture.formats import FLOATS, NUMBERS, OnDevice, format_of
+from cudacore_handles._texture.formats import FLOATS, CheckedOptions, OnDevice, checked
 from cudacore_handles._texture.resource import ResourceDescriptor
 from cudacore_handles.typing import (
     AddressModeName,
@@ -28,6 +27,9 @@ from cudacore_handles.typing import (
     _as_name,
 )
 
+if TYPE_CHECKING:
+    from cudacore_handles._driver.device import Device
+
 # CUDA's numbers of modes (CUaddress_mode, CUfilter_mode): they are in the order of the members.
 _NUMBERS: dict[Any, int] = {
     mode: number for cls in (AddressModeType, FilterModeType) for number, mode in enumerate(cls)
@@ -38,6 +40,8 @@ _FLAGS = {
     "disable_trilinear_optimization": lib.CCH_TEXTURE_NO_TRILINEAR,
     "seamless_cubemap": lib.CCH_TEXTURE_SEAMLESS,
 }
+_POINT = FilterModeType.POINT
+_close, _create_texture = _native.Handle.close, _native.create_texture
 _M = TypeVar("_M", AddressModeType, FilterModeType, ReadModeType)
 _MAX_ANISOTROPY = 16
 _BYTES = (ArrayFormatType.UINT8, ArrayFormatType.INT8)
@@ -45,7 +49,7 @@ _SMALL = (*_BYTES, ArrayFormatType.UINT16, ArrayFormatType.INT16)
 
 
 @dataclass
-class TextureObjectOptions:
+class TextureObjectOptions(CheckedOptions):
     """Options of a texture: how it is sampled.
 
     Attributes
@@ -108,11 +112,17 @@ class TextureObjectOptions:
                 f"{self.max_mipmap_level_clamp}"
             )
 
+    def _read(self, device: Device) -> bytes:
+        """Return the options as a ``cch_texture_desc``. All devices have the same limits."""
+        flags = 0 if self.read_mode is ReadModeType.NORMALIZED_FLOAT else lib.CCH_TEXTURE_AS_INTEGER
+        flags |= sum(flag for name, flag in _FLAGS.items() if getattr(self, name))
+        return bytes(ffi.buffer(ffi.new("cch_texture_desc *", {**_read_fields(self), "flags": flags})))
 
-class AnyObject(_native.TextureHandle, OnDevice, Closing, Made):
+
+class AnyObject(_native.Handle, OnDevice, Closing, Made):
     """The base of :class:`TextureObject` and :class:`SurfaceObject`: their resource."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_resource")
     _resource: ResourceDescriptor | None
 
     def __repr__(self) -> str:
@@ -121,6 +131,11 @@ class AnyObject(_native.TextureHandle, OnDevice, Closing, Made):
 
     def __reduce__(self) -> NoReturn:
         not_pickled(self, "create another one of the same resource")
+
+    def close(self) -> None:
+        """Destroy the object, unless a graph still uses it. Closing twice does nothing."""
+        _close(self)
+        self._resource = None  # the descriptor keeps its source alive
 
     @property
     def resource(self) -> ResourceDescriptor | None:
@@ -144,9 +159,10 @@ class TextureObject(AnyObject):
     >>> texture = device.create_texture_object(resource=resource, options=TextureObjectOptions(filter_mode="linear"))
     """
 
-    __slots__ = ("_shown",)
+    __slots__ = ("_options", "_shown")
     _made_by = "Device.create_texture_object()"
-    _shown: TextureObjectOptions  # a copy of `_options`, because textures with equal options share that object
+    _options: TextureObjectOptions  # can be shared with other textures
+    _shown: TextureObjectOptions  # a copy of them
 
     @property
     def options(self) -> TextureObjectOptions:
@@ -246,31 +262,53 @@ def _read_fields(o: TextureObjectOptions) -> dict[str, Any]:
     return {name: read(name, getattr(o, name)) for name, read in _FIELDS.items()}
 
 
-def read_texture(o: TextureObjectOptions, device_id: int) -> bytes:
-    """Return options as the structure ``sampling`` of the extension module. All devices have the same limits."""
-    normalizes = o.read_mode is ReadModeType.NORMALIZED_FLOAT
-    flags = 0 if normalizes else lib.CCH_TEXTURE_AS_INTEGER
-    flags |= sum(flag for name, flag in _FLAGS.items() if getattr(o, name))
-    desc = ffi.new("cch_texture_desc *", {**_read_fields(o), "flags": flags})
-    formats = formats_linear = _mask(_BYTES if o.srgb else ArrayFormatType)
-    if o.filter_mode is FilterModeType.LINEAR:
-        formats &= _mask((*FLOATS, *_SMALL) if normalizes else FLOATS)
-    return bytes(ffi.buffer(desc)) + struct.pack("=QQ", formats, formats_linear)
+def create_texture(device: Device, resource: ResourceDescriptor, options: Any) -> TextureObject:
+    """Create a texture; see :meth:`Device.create_texture_object`."""
+    context = device._target()
+    if not isinstance(resource, ResourceDescriptor):
+        raise _no_resource(resource)
+    resource._check_memory(device)
+    copied, desc = checked(TextureObjectOptions, _DEFAULTS if options is None else options, device)
+    _check_format(resource, copied)
+    made = _create_texture(TextureObject, context, resource._source, resource._struct, desc)
+    made._resource, made._options = resource, copied
+    return made
 
 
-def _mask(formats: Iterable[ArrayFormatType]) -> int:
-    return sum(1 << NUMBERS[member][0] for member in formats)
+def create_surface(device: Device, resource: ResourceDescriptor) -> SurfaceObject:
+    """Create a surface; see :meth:`Device.create_surface_object`."""
+    context = device._target()
+    if not isinstance(resource, ResourceDescriptor):
+        raise _no_resource(resource)
+    if not resource._stores:
+        raise ValueError(
+            "resource: a surface needs an array that was created with is_surface_load_store=True, which is an "
+            "OpaqueArray, or a level of a MipmappedArray, get_level()"
+        )
+    made = _create_texture(SurfaceObject, context, resource._source, None, None)
+    made._resource = resource
+    return made
 
 
-def refuse_format(resource: ResourceDescriptor, options: TextureObjectOptions) -> NoReturn:
-    """Raise an error that explains why texels of this format cannot be sampled with the options.
+def _no_resource(given: object) -> TypeError:
+    return TypeError(
+        f"resource must be a ResourceDescriptor, not {type_text(given)}: use ResourceDescriptor.from_opaque_array() "
+        "and its like"
+    )
 
-    ``formats`` in :func:`read_texture` lists the formats that can be sampled.
-    """
-    texel = format_of(resource._format)
-    given = f"and the format {str(texel)!r}"
+
+def _check_format(resource: ResourceDescriptor, options: TextureObjectOptions) -> None:
+    """Raise an error if texels of this format cannot be sampled with the options."""
+    texel = resource._texel
     if options.srgb and texel not in _BYTES:
-        raise ValueError(f"srgb is True, {given}: only channels of 8 bits can be sRGB")
+        raise ValueError(f"srgb is True, and the format '{texel}': only channels of 8 bits can be sRGB")
+    if options.filter_mode is _POINT or texel in FLOATS or resource._kind == "linear":
+        return  # linear memory is never filtered
+    given = f"filter_mode is 'linear', and the format '{texel}'"
     if texel not in _SMALL:
-        raise ValueError(f"filter_mode is 'linear', {given}: integers of 32 bits cannot be filtered")
-    raise ValueError(f"filter_mode is 'linear', {given}: integers are filtered with read_mode='normalized_float'")
+        raise ValueError(f"{given}: integers of 32 bits cannot be filtered")
+    if options.read_mode is not ReadModeType.NORMALIZED_FLOAT:
+        raise ValueError(f"{given}: integers are filtered with read_mode='normalized_float'")
+
+
+_DEFAULTS = TextureObjectOptions()
