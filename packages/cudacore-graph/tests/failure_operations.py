@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -508,7 +509,7 @@ def finish_conditional(
     w: World, builder: cg.GraphBuilder, condition: cg.GraphCondition, name: str, *count: int
 ) -> None:
     """Add a node that uses the condition if the operation has not added one, then end the capture."""
-    if not condition._used:
+    with contextlib.suppress(ValueError):
         getattr(builder, name)(condition, *count)
     finish(w, builder)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from cudacore_graph._arguments import check_node_kernel
 from cudacore_handles import ClosedError, LaunchConfig, ParamKind
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cudacore_handles import Kernel, ParamInfo
 
 _MAX_NODES = 2**32 - 1
+_N = TypeVar("_N")
 
 # The kinds of elements (NumPy's dtype.kind) that a column can have, by the kind of parameter. For a kind of parameter
 # that is not listed, only the size of the elements must match.
@@ -68,10 +69,9 @@ class KernelNodes(Sequence["KernelNode"]):
         if isinstance(index, slice):
             return KernelNodes(self._graph, self._handles, self._number, self._range[index])
         try:
-            place = self._range[index]
+            node = self._read(index)
         except IndexError:
             raise IndexError(f"there is no node {index}: there are {len(self)}") from None
-        node = _native.numbered_node(self._graph, self._handles[place], self._number + place)
         if node is None:
             raise ClosedError(f"node {index} was destroyed: it is in no graph any more")
         return node
@@ -96,13 +96,9 @@ class KernelNodes(Sequence["KernelNode"]):
         """Return 1 if the value is one of the nodes, otherwise 0."""
         return int(value in self)
 
-    def _named(self) -> tuple[bytes, tuple[int, int]]:
-        """Return the handles of the nodes, the number of the first node, and the step to the next one."""
-        places = self._range
-        handles = (
-            self._handles if places == range(len(self._handles)) else array("Q", map(self._handles.__getitem__, places))
-        )
-        return handles.tobytes(), (self._number + places.start, places.step)
+    def _read(self, index: int) -> KernelNode | None:
+        place = self._range[index]
+        return _native.numbered_node(self._graph, self._handles[place], self._number + place)
 
     def _find(self, value: object) -> int | None:
         if not isinstance(value, _native.NodeHandle):
@@ -148,14 +144,13 @@ def update_many(
     config: LaunchConfig | Sequence[LaunchConfig] | None,
 ) -> None:
     """Change nodes of a graph, or of an executable graph; see :meth:`GraphDefinition.update_many`."""
-    of, those, place = _read_nodes(graph, nodes)
-    count = len(nodes) if isinstance(nodes, KernelNodes) else len(those)
+    those = tuple(_check_iterable(nodes))
     given = [_take(index, column) for index, column in enumerate(columns)]
     configs = () if config is None else _take_configs(config)
     several = config is not None and not isinstance(config, LaunchConfig)
-    if not _length(given, configs if several else None, {"nodes": count}):
+    if not _length(given, configs if several else None, {"nodes": len(those)}):
         return
-    first = nodes[0] if isinstance(nodes, KernelNodes) else those[0]
+    first = those[0]
 
     def prepare() -> tuple[Any, ...]:
         """Return what the nodes launch. Their context is current."""
@@ -166,26 +161,19 @@ def update_many(
         ready = _prepare(configs or (first.config,), first.kernel, given)
         return configs, ready, _check_columns(ready, given)
 
-    _native.set_kernels(executable, of, those, place, prepare)
+    _native.set_kernels(executable, graph, those, prepare)
 
 
 def destroy_many(graph: GraphDefinition, nodes: Iterable[GraphNode]) -> None:
     """Destroy nodes; see :meth:`GraphDefinition.destroy_many`."""
-    _, those, place = _read_nodes(graph, nodes)
-    _native.destroy_nodes(graph, those, place)
+    those = map(nodes._read, range(len(nodes))) if isinstance(nodes, KernelNodes) else _check_iterable(nodes)
+    _native.destroy_nodes(graph, tuple(those))
 
 
-def _read_nodes(
-    graph: GraphDefinition | None, nodes: Iterable[GraphNode]
-) -> tuple[GraphDefinition | None, tuple[GraphNode, ...] | bytes, tuple[int, int]]:
-    """Return nodes in the form that the extension module reads, and the graph that they must be of."""
-    if isinstance(nodes, KernelNodes):
-        if graph is not None and graph != nodes._graph:
-            raise ValueError(f"{nodes!r} are of another graph than {graph!r}")
-        return nodes._graph, *nodes._named()
+def _check_iterable(nodes: Iterable[_N]) -> Iterable[_N]:
     if isinstance(nodes, _native.NodeHandle) or not isinstance(nodes, Iterable):
         raise TypeError(f"nodes must be an iterable of GraphNode, not {type_text(nodes)}")
-    return graph, tuple(nodes), (0, 0)
+    return nodes
 
 
 # ---- columns ----

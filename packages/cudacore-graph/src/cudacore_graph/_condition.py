@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from cudacore_graph._errors import hold_there
 from cudacore_handles import Context
@@ -61,16 +61,6 @@ def create_condition(
     where = ffi.NULL if context is None else hold(context)
     check(lib.cch_graph_condition(out, hold_there(graph), where, default_value is not None, value))
     return GraphCondition(graph, int(out[0]))
-
-
-def bad_condition(condition: GraphCondition, used: int) -> NoReturn:
-    """Raise an error for a condition that a node cannot use: another node uses it, or it belongs to another graph."""
-    if used:
-        raise ValueError(f"a conditional node already uses {condition!r}; each node needs a condition of its own")
-    raise ValueError(
-        f"{condition!r} is of another graph: a conditional node takes a condition of its own graph, bodies and child "
-        "graphs included; create_condition() makes one"
-    )
 
 
 register(GraphCondition, UNSIGNED | _HANDLE_BYTES << 8 | HAS_VALUE)

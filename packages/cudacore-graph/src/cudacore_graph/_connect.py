@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from cudacore_graph._adjacency import AdjacencySetProxy
 from cudacore_graph._arguments import alloc_place, check_node_kernel, fill_value, node_memory
-from cudacore_graph._condition import bad_condition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import gone, node_failed
 from cudacore_graph._nodes.classes import CLASSES
@@ -15,7 +14,6 @@ connect(
     "graph",
     adjacency=AdjacencySetProxy,
     alloc_place=alloc_place,
-    bad_condition=bad_condition,
     check_node_kernel=check_node_kernel,
     fill_value=fill_value,
     gone=gone,

@@ -76,7 +76,9 @@ def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exceptio
     elif status == results.ILLEGAL_STATE and kind == "destroy":
         error.hint = "Nodes are taken out before a capture into their graph begins, or after it has ended"
     if place >= 0:
-        error.hint = f"It is node {place} of the batch, {_DONE.get(kind, 'added')} by {kind!r}. {error.hint}".rstrip()
+        done = _DONE.get(kind, "added")
+        before = f"; the nodes before it were {done}" if place and kind in _DONE else ""
+        error.hint = f"It is node {place} of the batch, {done} by {kind!r}{before}. {error.hint}".rstrip()
     return error
 
 

@@ -20,7 +20,7 @@ class TestBatch:
     def test_conditions(self, definition: cg.GraphDefinition) -> None:
         """A failed batch would use up a condition, or a batch would give the same condition to two nodes."""
         condition = definition.create_condition()
-        with pytest.raises(ValueError, match=r"node 1: a conditional node already uses"):
+        with pytest.raises(ValueError, match=r"^node 1: while_loop: a conditional node already uses"):
             definition.add_many([("if_then", None, condition), ("while_loop", None, condition)])
         assert not definition.nodes()
         (node,) = definition.add_many([("switch", None, condition, 2)])

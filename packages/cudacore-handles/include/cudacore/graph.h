@@ -210,31 +210,6 @@ CCH_EXPORT cch_status cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph
 CCH_EXPORT cch_status cch_graph_add_batch(cch_graph_node **CCH_NULLABLE out, cch_graph *graph,
                                           const cch_node_spec *specs, size_t count, size_t *CCH_NULLABLE failed);
 
-/**
- * A column of arguments: the argument of node i is at `data + i * stride`. If the stride is 0, all nodes have the same
- * argument.
- */
-typedef struct cch_column {
-  const void *data;
-  int64_t stride; /**< bytes */
-} cch_column;
-
-/** Many nodes that launch the same kernel. Zero-initialise, and set `size`. */
-typedef struct cch_kernel_columns {
-  size_t size;
-  cch_kernel *kernel;
-  const cch_launch_config *const *configs; /**< one for all nodes, or one for each node */
-  size_t config_count;
-  const cch_column *columns; /**< one column for each parameter of the kernel */
-  size_t column_count;
-  const uint32_t *edges; /**< pairs of indices: the second node depends on the first, which has the lower index */
-  size_t edge_count;     /**< pairs */
-  cch_graph_node *const *after; /**< existing nodes: each new node that no edge leads to depends on all of them */
-  size_t after_count;
-  cch_bundle *bundle;   /**< owners of the memory that the arguments point into, or NULL; the nodes take a reference */
-  cch_context *context; /**< the context of the nodes; NULL for the current one */
-} cch_kernel_columns;
-
 /** Removes a node and its edges from its graph (cuGraphDestroyNode). The box of the node, and the boxes of graphs in
  * it, are no longer valid. @since 0.1 */
 CCH_EXPORT cch_status cch_graph_node_destroy(cch_graph_node *node);
@@ -268,10 +243,23 @@ CCH_EXPORT CUgraphNode cch_graph_node_raw(const cch_graph_node *node);
 
 /* ---- lists: one block with new references, which cch_node_list_free() releases ---- */
 
+/**
+ * Types of edges: what a node waits for. All but the default lead from a kernel to a kernel, and need a driver for CUDA
+ * 12.3. The numbers are those of CUDA's ports.
+ */
+typedef enum cch_edge_type {
+  CCH_EDGE_DEFAULT = 0,      /**< the end of the other node */
+  CCH_EDGE_PROGRAMMATIC = 1, /**< that all blocks have called cudaTriggerProgrammaticLaunchCompletion(), or ended */
+  CCH_EDGE_LAUNCH_ORDER = 2, /**< that all blocks have begun */
+  CCH_EDGE_OTHER = 3         /**< another type, which can only be read */
+} cch_edge_type;
+
 /** One edge: `to` waits for `from`. */
 typedef struct cch_edge {
   cch_graph_node *from;
   cch_graph_node *to;
+  int32_t type; /**< cch_edge_type */
+  uint32_t reserved;
 } cch_edge;
 
 /** Edges, each with references to its nodes. They can be taken over as in a cch_node_list. */

@@ -46,11 +46,7 @@ class ConditionalNode(GraphNode):
     def condition(self) -> GraphCondition | None:
         """GraphCondition or None: The condition; None if the driver cannot report it."""
         known = self._known()
-        if known is None:
-            return None
-        condition = GraphCondition(self.graph, int(known.condition))
-        condition._used = True
-        return condition
+        return None if known is None else GraphCondition(self.graph, int(known.condition))
 
     @property
     def cond_type(self) -> GraphConditionalType | None:

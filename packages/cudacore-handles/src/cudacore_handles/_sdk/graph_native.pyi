@@ -410,7 +410,6 @@ class Adjacency:
 class Condition:
     """The base of GraphCondition."""
 
-    _used: bool
     def __new__(cls: type[_O], graph: GraphHandle, handle: int) -> _O: ...
     @property
     def _graph(self) -> Any: ...
@@ -478,20 +477,18 @@ def add_kernels(
 def set_kernels(
     executable: ExecHandle | None,
     graph: GraphHandle | None,
-    nodes: tuple[GraphNode, ...] | bytes,
-    numbers: tuple[int, int],
+    nodes: tuple[GraphNode, ...],
     prepare: Callable[[], tuple[tuple[LaunchConfig, ...], Kernel, tuple[Any, ...]]],
     /,
 ) -> None:
     """Change kernel nodes in an executable graph, or in their graph; see GraphDefinition.update_many.
 
-    `nodes` is a tuple, or the handles of nodes that add_kernels() added to `graph`; then `numbers` has the number of
-    the first node, and the step to the next one. `prepare` is called in the context of the first node. It returns the
-    configurations, none if they do not change, the kernel, and columns as for add_kernels().
+    `prepare` is called in the context of the first node. It returns the configurations, none if they do not change, the
+    kernel, and columns as for add_kernels().
     """
 
-def destroy_nodes(graph: GraphHandle, nodes: tuple[GraphNode, ...] | bytes, numbers: tuple[int, int], /) -> None:
-    """Destroy nodes of a graph, which are given as in set_kernels()."""
+def destroy_nodes(graph: GraphHandle, nodes: tuple[GraphNode | None, ...], /) -> None:
+    """Destroy nodes of a graph. None stands for a node that was destroyed before."""
 
 def numbered_node(graph: GraphHandle, handle: int, number: int, /) -> KernelNode | None:
     """Return a node that add_kernels() added; None if it was destroyed."""

@@ -14,13 +14,33 @@ CCH_EXPORT cch_status cch_graph_clone(cch_graph **out, cch_node_list *CCH_NULLAB
 
 /** The graph that contains a child graph or a body, borrowed; NULL for a root graph. */
 CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
-/**
- * Whether a node of the graph's hierarchy uses a condition. Only nodes that were added by this library count.
- */
-CCH_EXPORT cch_status cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition);
 
 /** Writes the driver's own description in the DOT language (cuGraphDebugDotPrint). */
 CCH_EXPORT cch_status cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags);
+
+/**
+ * A column of arguments: the argument of node i is at `data + i * stride`. If the stride is 0, all nodes have the same
+ * argument.
+ */
+typedef struct cch_column {
+  const void *data;
+  int64_t stride; /**< bytes */
+} cch_column;
+
+/** Many nodes that launch the same kernel. */
+typedef struct cch_kernel_columns {
+  cch_kernel *kernel;
+  const cch_launch_config *const *configs; /**< one for all nodes, or one for each node */
+  size_t config_count;
+  const cch_column *columns; /**< one column for each parameter of the kernel */
+  size_t column_count;
+  const uint32_t *edges; /**< pairs of indices: the second node depends on the first; the caller has checked them */
+  size_t edge_count;     /**< pairs */
+  cch_graph_node *const *after; /**< existing nodes: each new node that no edge leads to depends on all of them */
+  size_t after_count;
+  cch_bundle *bundle;   /**< owners of the memory that the arguments point into, or NULL; the nodes take a reference */
+  cch_context *context; /**< the context of the nodes; NULL for the current one */
+} cch_kernel_columns;
 
 /**
  * Adds many kernel nodes in one call: all or none, like cch_graph_add_batch(). No boxes are made:
@@ -43,14 +63,6 @@ CCH_EXPORT cch_status cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, c
 CCH_EXPORT cch_status cch_graph_set_kernels(cch_graph_exec *CCH_NULLABLE exec, cch_graph_node *const *nodes,
                                             const cch_kernel_columns *columns, size_t count,
                                             size_t *CCH_NULLABLE failed);
-
-/**
- * Removes many nodes from their graph, like cch_graph_node_destroy(). NULL, and nodes that were destroyed before, are
- * left out. After a failure, `*failed` is the index of the node that could not be removed, and the nodes before it have
- * been removed.
- */
-CCH_EXPORT cch_status cch_graph_destroy_nodes(cch_graph *graph, cch_graph_node *const *nodes, size_t count,
-                                              size_t *CCH_NULLABLE failed);
 
 /** The node with a handle and a number from cch_graph_add_kernels(), as a new reference. CCH_EGONE if the node was
  * destroyed. */
@@ -87,32 +99,16 @@ CCH_EXPORT cch_status cch_graph_node_read(void *params, cch_bundle **kept, cch_b
  */
 CCH_EXPORT cch_status cch_graph_node_context(cch_context **out, cch_graph_node *node);
 
-/** The nodes that a node waits for. */
-CCH_EXPORT cch_status cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);
-/** The nodes that wait for a node. */
-CCH_EXPORT cch_status cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node);
+/** The nodes that wait for a node if `forward` is set, otherwise those that it waits for. */
+CCH_EXPORT cch_status cch_graph_node_neighbours(cch_node_list *out, cch_graph_node *node, bool forward);
 
 /**
- * Types of edges: what a node waits for. All but the default lead from a kernel to a kernel, and need a driver for CUDA
- * 12.3. The numbers are those of CUDA's ports.
+ * Removes and adds edges of a node, all or none: those to its dependents if `forward` is set, otherwise those from its
+ * dependencies. Added edges get a type. CUDA_ERROR_INVALID_VALUE if an added edge exists. The driver finds cycles at
+ * instantiation.
  */
-typedef enum cch_edge_type {
-  CCH_EDGE_DEFAULT = 0,      /**< the end of the other node */
-  CCH_EDGE_PROGRAMMATIC = 1, /**< that all blocks have called cudaTriggerProgrammaticLaunchCompletion(), or ended */
-  CCH_EDGE_LAUNCH_ORDER = 2, /**< that all blocks have begun */
-  CCH_EDGE_OTHER = 3         /**< another type, which can only be read */
-} cch_edge_type;
-
-/**
- * Removes edges and adds others, which get a type, between nodes of one graph; on failure nothing has changed.
- * CUDA_ERROR_INVALID_VALUE if an added edge exists. The driver finds cycles at instantiation.
- */
-CCH_EXPORT cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to,
-                                       size_t lost_count, cch_graph_node *const *from, cch_graph_node *const *to,
-                                       size_t count, int type);
-
-/** Like cch_graph_edges(). `*types` has the type of each edge; cch_edge_list_free() frees it with the list. */
-CCH_EXPORT cch_status cch_graph_edges_typed(cch_edge_list *out, const uint8_t **types, cch_graph *graph);
+CCH_EXPORT cch_status cch_graph_rewire(cch_graph_node *node, bool forward, cch_graph_node *const *lost,
+                                       size_t lost_count, cch_graph_node *const *gained, size_t count, int type);
 
 /**
  * Whether a node belongs to the graph that an executable graph was instantiated from, including child graphs and

@@ -15,7 +15,7 @@
 
 /* The parameters of many nodes of one kernel, which are filled node by node. */
 typedef struct columns_of_nodes {
-  cch_kernel_columns given;
+  const cch_kernel_columns *given;
   size_t count;
   cch__node_params params;
   const cch_launch_config *filled; /* the configuration that `params` was last filled with */
@@ -34,41 +34,25 @@ typedef struct addition {
   cch_graph *graph;
   dependencies order;
   CUgraphNode *before; /* room for the dependencies of one node; the nodes of `after` come first */
+  size_t after_count;  /* without duplicates */
   CUgraphNode *added;
   size_t added_count; /* the number of nodes that were added; the last of them may lack attributes */
 } addition;
 
 /* ---- columns ---- */
 
-/* Reads the caller's structure. Afterwards, the caller must call cch__node_params_unref(). */
-static int columns_read(columns_of_nodes *out, const cch_kernel_columns *columns, size_t count, const char *operation) {
-  enum { COLUMNS_0_1 = offsetof(cch_kernel_columns, context) + sizeof(cch_context *) };
-  *out = (columns_of_nodes){.count = count, .operation = operation};
-  out->params.pointers = out->params.few;
-  cch_kernel_columns *given = &out->given;
+/* Checks the boxes of the caller's structure. Afterwards, the caller must call cch__node_params_unref(). */
+static int columns_check(columns_of_nodes *self) {
+  self->params.pointers = self->params.few;
+  CCH__RETURN_FAILURE(CCH__USABLE(self->given->kernel, "the kernel of the cch_kernel_columns", self->operation));
   CCH__RETURN_FAILURE(
-      cch__read_sized(given, sizeof *given, columns, columns->size, COLUMNS_0_1, "cch_kernel_columns", operation));
-  CCH__RETURN_FAILURE(CCH__USABLE(given->kernel, "the kernel of the cch_kernel_columns", operation));
-  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(given->bundle, "the bundle of the cch_kernel_columns", operation));
-  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(given->context, "the context of the cch_kernel_columns", operation));
-  if ((given->config_count > 0 && given->configs == NULL) || (given->column_count > 0 && given->columns == NULL) ||
-      (given->after_count > 0 && given->after == NULL) || (given->edge_count > 0 && given->edges == NULL))
-    return cch__fail_argument(NULL, -1, "an array of the cch_kernel_columns", operation);
-  return 0;
+      CCH__USABLE_OR_NULL(self->given->bundle, "the bundle of the cch_kernel_columns", self->operation));
+  return CCH__USABLE_OR_NULL(self->given->context, "the context of the cch_kernel_columns", self->operation);
 }
 
 /* Prepares what all nodes share: the bundle and the context, which must be current. */
 static int columns_prepare(columns_of_nodes *self) {
-  const cch_kernel_columns *given = &self->given;
-  const cch__params *layout;
-  CCH__RETURN_FAILURE(cch__kernel_params(&layout, given->kernel));
-  if (given->config_count > 1 && given->config_count != self->count)
-    return cch__fail(CCH_EINVAL, self->operation,
-                     "there are %zu configurations for %zu nodes; give one, or one for each", given->config_count,
-                     self->count);
-  if (layout->count != given->column_count)
-    return cch__fail(CCH_EMISMATCH, self->operation, "the kernel has %zu parameters, and there are %zu columns",
-                     layout->count, given->column_count);
+  const cch_kernel_columns *given = self->given;
   CCH__RETURN_FAILURE(cch__bundle_wrap(&self->params.kept, given->kernel, given->bundle, 0, self->operation));
   self->params.kept->of_many = true;
   if (given->column_count > sizeof self->params.few / sizeof *self->params.few) {
@@ -87,7 +71,7 @@ static int columns_prepare(columns_of_nodes *self) {
 
 /* Fills the parameters of node i. Without configurations, the fields that depend on them are left as they are. */
 static int columns_fill(columns_of_nodes *self, size_t i) {
-  const cch_kernel_columns *given = &self->given;
+  const cch_kernel_columns *given = self->given;
   for (size_t k = 0; k < given->column_count; k++)
     self->params.pointers[k] =
         (void *)((uintptr_t)given->columns[k].data + (uintptr_t)(given->columns[k].stride * (int64_t)i));
@@ -105,34 +89,23 @@ static int columns_fill(columns_of_nodes *self, size_t i) {
 
 /* ---- dependencies ---- */
 
-static int check_edges(const addition *self) {
-  for (size_t i = 0; i < self->columns.given.edge_count; i++) {
-    const uint32_t *edge = self->columns.given.edges + 2 * i;
-    if (edge[0] >= edge[1] || edge[1] >= self->columns.count)
-      return cch__fail(CCH_EINVAL, self->columns.operation,
-                       "edge %zu leads from node %u to node %u; edges lead from a node to a later one of the %zu nodes",
-                       i, edge[0], edge[1], self->columns.count);
-  }
-  return 0;
-}
-
 /* Sorts the edges by the nodes that they lead to. */
 static int sort_edges(addition *self) {
-  const size_t edges = self->columns.given.edge_count;
+  const size_t edges = self->columns.given->edge_count;
   dependencies *order = &self->order;
   order->first = calloc(self->columns.count + 1, sizeof *order->first);
   order->earlier = malloc((edges != 0 ? edges : 1) * sizeof *order->earlier);
   if (order->first == NULL || order->earlier == NULL)
     return cch__fail_nomem(self->columns.operation);
   for (size_t i = 0; i < edges; i++)
-    order->first[self->columns.given.edges[2 * i + 1]]++;
+    order->first[self->columns.given->edges[2 * i + 1]]++;
   size_t end = 0;
   for (size_t i = 0; i <= self->columns.count; i++) { /* now first[i] is the end of the dependencies of node i */
     end += order->first[i];
     order->first[i] = end;
   }
   for (size_t i = edges; i-- > 0;) {
-    const uint32_t *edge = self->columns.given.edges + 2 * i;
+    const uint32_t *edge = self->columns.given->edges + 2 * i;
     order->earlier[--order->first[edge[1]]] = edge[0];
   }
   for (size_t i = 0; i < self->columns.count; i++) {
@@ -144,7 +117,7 @@ static int sort_edges(addition *self) {
 
 /* Stores the dependencies of a node in `before`, and returns their number. */
 static size_t list_dependencies(addition *self, size_t i) {
-  const size_t after = self->columns.given.after_count;
+  const size_t after = self->after_count;
   const uint32_t *earlier = self->order.earlier + self->order.first[i];
   const size_t count = self->order.first[i + 1] - self->order.first[i];
   for (size_t k = 0; k < count; k++)
@@ -162,7 +135,7 @@ static int add_one(addition *self, CUgraph raw, size_t i) {
   const size_t count = trial ? 0 : list_dependencies(self, i);
   const CUgraphNode *before = self->before;
   if (count > 0 && self->order.first[i] != self->order.first[i + 1])
-    before += self->columns.given.after_count;
+    before += self->after_count;
   status =
       cch__driver_add_edges(&self->added[i], raw, before, NULL, count, &self->columns.params, self->columns.operation);
   if (status != 0)
@@ -211,18 +184,15 @@ static void record_added(addition *self, uint64_t *first, CUuserObject object) {
 /* ---- checks, preparation, and the function that adds the nodes ---- */
 
 static int check_given(addition *self) {
-  cch_kernel_columns *given = &self->columns.given;
+  const cch_kernel_columns *given = self->columns.given;
   if (self->columns.count > INT_MAX)
     return cch__fail(CCH_EINVAL, self->columns.operation, "%zu nodes are too many for one call", self->columns.count);
-  int status = check_edges(self);
-  for (size_t i = 0; i < given->after_count && status == 0; i++) {
-    status = cch__node_is_of(given->after[i], self->graph, self->columns.operation);
-    if (status == 0)
-      self->before[i] = given->after[i]->raw;
+  for (size_t i = 0; i < given->after_count; i++) {
+    CCH__RETURN_FAILURE(cch__node_is_of(given->after[i], self->graph, self->columns.operation));
+    self->before[i] = given->after[i]->raw;
   }
-  if (status == 0)
-    given->after_count = cch__sort_unique(self->before, given->after_count);
-  return status;
+  self->after_count = cch__sort_unique(self->before, given->after_count);
+  return 0;
 }
 
 /* Does everything that can fail before the first node is added. */
@@ -230,7 +200,7 @@ static int prepare(addition *self) {
   CCH__RETURN_FAILURE(columns_prepare(&self->columns));
   CCH__RETURN_FAILURE(check_given(self));
   CCH__RETURN_FAILURE(sort_edges(self));
-  void *larger = realloc(self->before, (self->columns.given.after_count + self->order.most + 1) * sizeof *self->before);
+  void *larger = realloc(self->before, (self->after_count + self->order.most + 1) * sizeof *self->before);
   if (larger == NULL)
     return cch__fail_nomem(self->columns.operation);
   self->before = larger;
@@ -274,20 +244,17 @@ cch_status cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *g
                                  size_t count, size_t *failed) {
   CCH__REQUIRE_USABLE(first, graph, columns);
   CCH__REQUIRE_ARRAY(out, count);
-  addition self = {.graph = graph};
-  CCH__RETURN_FAILURE(columns_read(&self.columns, columns, count, __func__));
-  const cch_kernel_columns *given = &self.columns.given;
+  addition self = {.graph = graph, .columns = {.given = columns, .count = count, .operation = __func__}};
+  CCH__RETURN_FAILURE(columns_check(&self.columns));
   if (count == 0)
     return 0;
-  if (given->config_count == 0)
-    return cch__fail_argument(NULL, -1, "an array of the cch_kernel_columns", __func__);
   cch__poll();
   size_t done = 0;
   self.added = malloc(count * sizeof *self.added);
-  self.before = malloc((given->after_count + 1) * sizeof *self.before);
+  self.before = malloc((columns->after_count + 1) * sizeof *self.before);
   int status = self.added != NULL && self.before != NULL ? 0 : cch__fail_nomem(__func__);
   if (status == 0)
-    status = CCH__IN_TURN(graph, NULL, CCH__IN_CONTEXT(given->context, add_in_context(&self, first, &done)));
+    status = CCH__IN_TURN(graph, NULL, CCH__IN_CONTEXT(columns->context, add_in_context(&self, first, &done)));
   if (status == 0)
     memcpy(out, self.added, count * sizeof *out);
   else if (failed != NULL)
@@ -320,7 +287,7 @@ static int check_change(const changes *self, size_t i) {
     return cch__fail(CCH_EINVAL, operation, "the node %p launches no kernel", (void *)node->raw);
   CUDA_KERNEL_NODE_PARAMS *present = &self->present[i];
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, present)));
-  if (present->kern != self->columns.given.kernel->raw)
+  if (present->kern != self->columns.given->kernel->raw)
     return cch__fail(CCH_EINVAL, operation, "the node %p launches another kernel than the first node",
                      (void *)node->raw);
   if (present->ctx != self->columns.params.context)
@@ -330,19 +297,16 @@ static int check_change(const changes *self, size_t i) {
 
 static int set_node(changes *self, size_t i) {
   columns_of_nodes *columns = &self->columns;
-  const bool configured = columns->given.config_count > 0;
+  const bool configured = columns->given->config_count > 0;
   CCH__RETURN_FAILURE(columns_fill(columns, i));
   if (!configured) {
-    const CUDA_KERNEL_NODE_PARAMS *present = &self->present[i];
+    /* Both structures have the same fields. The driver reports the kernel twice, but accepts only one of the two. */
     CUDA_KERNEL_NODE_PARAMS_v3 *native = &columns->params.native.kernel;
-    native->kern = present->kern;
-    native->gridDimX = present->gridDimX;
-    native->gridDimY = present->gridDimY;
-    native->gridDimZ = present->gridDimZ;
-    native->blockDimX = present->blockDimX;
-    native->blockDimY = present->blockDimY;
-    native->blockDimZ = present->blockDimZ;
-    native->sharedMemBytes = present->sharedMemBytes;
+    void **arguments = native->kernelParams;
+    memcpy(native, &self->present[i], sizeof *native);
+    native->func = NULL;
+    native->kernelParams = arguments;
+    native->extra = NULL;
   }
   cch_graph_node *node = self->nodes[i];
   return self->exec != NULL
@@ -352,8 +316,9 @@ static int set_node(changes *self, size_t i) {
 
 /* Everything that can be wrong with the arguments is found before the first node is changed. */
 static int set_in_context(changes *self, size_t *done) {
-  const cch_graph *graph = self->nodes[0]->graph;
-  CCH__RETURN_FAILURE(cch__graph_check(graph, self->columns.operation));
+  const cch_graph_node *first = self->nodes[0];
+  CCH__RETURN_FAILURE(self->exec != NULL ? cch__exec_check_has(self->exec, first, self->columns.operation) : 0);
+  CCH__RETURN_FAILURE(cch__graph_check(first->graph, self->columns.operation));
   int status = columns_prepare(&self->columns);
   for (*done = 0; status == 0 && *done < self->columns.count; *done += status == 0)
     status = check_change(self, *done);
@@ -363,23 +328,8 @@ static int set_in_context(changes *self, size_t *done) {
     cch__exec_settle(self->exec);
   for (*done = 0; status == 0 && *done < self->columns.count; *done += status == 0)
     status = set_node(self, *done);
-  if (status != 0) {
+  if (status != 0)
     cch__fail_at_node(self->nodes[*done]->raw);
-    if (*done > 0)
-      cch__fail_explain("the nodes before it were changed");
-  }
-  return status;
-}
-
-static int set_in_turn(changes *self, size_t *done) {
-  if (self->exec == NULL)
-    return CCH__IN_TURN(self->nodes[0], NULL, CCH__IN_CONTEXT(self->columns.given.context, set_in_context(self, done)));
-  cch__exec_lock(self->exec);
-  int status = cch__exec_check_has(self->exec, self->nodes[0], self->columns.operation);
-  if (status == 0)
-    status =
-        CCH__IN_TURN(self->nodes[0], NULL, CCH__IN_CONTEXT(self->columns.given.context, set_in_context(self, done)));
-  cch__exec_unlock(self->exec);
   return status;
 }
 
@@ -388,10 +338,8 @@ cch_status cch_graph_set_kernels(cch_graph_exec *exec, cch_graph_node *const *no
   CCH__REQUIRE_USABLE(columns);
   CCH__REQUIRE_USABLE_OR_NULL(exec);
   CCH__REQUIRE_ARRAY(nodes, count);
-  changes self = {.exec = exec, .nodes = nodes};
-  CCH__RETURN_FAILURE(columns_read(&self.columns, columns, count, __func__));
-  if (self.columns.given.edge_count > 0 || self.columns.given.after_count > 0)
-    return cch__fail(CCH_EINVAL, __func__, "the edges of existing nodes do not change with their arguments");
+  changes self = {.exec = exec, .nodes = nodes, .columns = {.given = columns, .count = count, .operation = __func__}};
+  CCH__RETURN_FAILURE(columns_check(&self.columns));
   if (count == 0)
     return 0;
   size_t done = 0;
@@ -399,7 +347,8 @@ cch_status cch_graph_set_kernels(cch_graph_exec *exec, cch_graph_node *const *no
   self.present = malloc(count * sizeof *self.present);
   int status = self.present != NULL ? CCH__USABLE(nodes[0], "a node", __func__) : cch__fail_nomem(__func__);
   if (status == 0)
-    status = set_in_turn(&self, &done);
+    status = CCH__IN_TURN_OF_EXEC(
+        exec, CCH__IN_TURN(nodes[0], NULL, CCH__IN_CONTEXT(columns->context, set_in_context(&self, &done))));
   if (status != 0 && failed != NULL)
     *failed = done;
   cch__node_params_unref(&self.columns.params);

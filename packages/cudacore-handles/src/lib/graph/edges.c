@@ -152,14 +152,10 @@ cch_status cch_graph_nodes(cch_node_list *out, cch_graph *graph) {
   return CCH__IN_TURN(graph, NULL, cch__graph_list(out, graph, __func__));
 }
 
-cch_status cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node) {
+cch_status cch_graph_node_neighbours(cch_node_list *out, cch_graph_node *node, bool forward) {
   CCH__REQUIRE_USABLE(out, node);
-  return CCH__IN_TURN(node, NULL, list_nodes(out, node->graph, query_dependencies, node->raw, true, __func__));
-}
-
-cch_status cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node) {
-  CCH__REQUIRE_USABLE(out, node);
-  return CCH__IN_TURN(node, NULL, list_nodes(out, node->graph, query_dependents, node->raw, true, __func__));
+  const query_fn query = forward ? query_dependents : query_dependencies;
+  return CCH__IN_TURN(node, NULL, list_nodes(out, node->graph, query, node->raw, true, __func__));
 }
 
 static int type_of(const CUgraphEdgeData *data) {
@@ -172,70 +168,63 @@ static int type_of(const CUgraphEdgeData *data) {
                                                                 : CCH_EDGE_OTHER;
 }
 
-/* The types of the edges come behind the edges, in the same block. */
-static int give_edges(cch_edge_list *out, const uint8_t **types, cch_graph *graph, const raw_list *raw,
-                      const char *operation) {
+static int give_edges(cch_edge_list *out, cch_graph *graph, const raw_list *raw, const char *operation) {
   cch_edge_list list = {0};
   int status = 0;
-  if (raw->count > 0 && (list.edges = malloc(raw->count * (sizeof *list.edges + 1))) == NULL)
+  if (raw->count > 0 && (list.edges = calloc(raw->count, sizeof *list.edges)) == NULL)
     status = cch__fail_nomem(operation);
-  uint8_t *type = (uint8_t *)(list.edges + raw->count);
-  for (; status == 0 && list.count < raw->count; list.count += status == 0) {
-    cch_edge *edge = &list.edges[list.count];
-    status = cch__node_box(&edge->from, graph, raw->nodes[list.count], -1, operation);
-    if (status != 0)
-      break;
-    status = cch__node_box(&edge->to, graph, raw->others[list.count], -1, operation);
-    if (status != 0)
-      cch_graph_node_unref(edge->from);
-    else
-      type[list.count] = (uint8_t)type_of(&raw->edges[list.count]);
+  for (size_t i = 0; status == 0 && i < raw->count; i++) {
+    cch_edge *edge = &list.edges[list.count++];
+    edge->type = type_of(&raw->edges[i]);
+    status = cch__node_box(&edge->from, graph, raw->nodes[i], -1, operation);
+    if (status == 0)
+      status = cch__node_box(&edge->to, graph, raw->others[i], -1, operation);
   }
-  if (status != 0) {
+  if (status == 0)
+    *out = list;
+  else
     cch_edge_list_free(&list);
-    return status;
-  }
-  *out = list;
-  *types = type;
-  return 0;
+  return status;
 }
 
-static int list_edges(cch_edge_list *out, const uint8_t **types, cch_graph *graph, const char *operation) {
+static int list_edges(cch_edge_list *out, cch_graph *graph, const char *operation) {
   raw_list raw;
   int status = query_list(&raw, query_edges, graph->raw, true, true, operation);
   if (status == 0)
-    status = give_edges(out, types, graph, &raw, operation);
+    status = give_edges(out, graph, &raw, operation);
   free_raw(&raw);
   return status;
 }
 
 cch_status cch_graph_edges(cch_edge_list *out, cch_graph *graph) {
   CCH__REQUIRE_USABLE(out, graph);
-  const uint8_t *types;
-  return CCH__IN_TURN(graph, NULL, list_edges(out, &types, graph, __func__));
-}
-
-cch_status cch_graph_edges_typed(cch_edge_list *out, const uint8_t **types, cch_graph *graph) {
-  CCH__REQUIRE_USABLE(out, types, graph);
-  return CCH__IN_TURN(graph, NULL, list_edges(out, types, graph, __func__));
+  return CCH__IN_TURN(graph, NULL, list_edges(out, graph, __func__));
 }
 
 /* ---- edges ---- */
 
-/* Edges of one graph that are added or removed. */
+/* Edges between a node and others that are added or removed. */
 typedef struct changes {
+  const cch_graph_node *node;
+  bool forward; /* the edges lead from the node to the others */
+  cch_graph_node *const *others;
   size_t count;
-  cch_graph_node *const *from, *const *to;
   CUgraphEdgeData *data; /* of each edge; NULL if all edges are plain */
 } changes;
 
-/* Checks both ends of each edge, which must be nodes of one graph. */
-static int check_edges(const changes *edges, const cch_graph *graph, const char *operation) {
+static const CUgraphNode *from_of(const changes *edges, size_t i) {
+  return edges->forward ? &edges->node->raw : &edges->others[i]->raw;
+}
+
+static const CUgraphNode *to_of(const changes *edges, size_t i) {
+  return edges->forward ? &edges->others[i]->raw : &edges->node->raw;
+}
+
+static int check_edges(const changes *edges, const char *operation) {
   for (size_t i = 0; i < edges->count; i++) {
-    CCH__RETURN_FAILURE(cch__node_is_of(edges->from[i], graph, operation));
-    CCH__RETURN_FAILURE(cch__node_is_of(edges->to[i], graph, operation));
-    if (edges->from[i] == edges->to[i])
-      return cch__fail(CCH_EINVAL, operation, "the node %p cannot depend on itself", (void *)edges->from[i]->raw);
+    CCH__RETURN_FAILURE(cch__node_is_of(edges->others[i], edges->node->graph, operation));
+    if (edges->others[i] == edges->node)
+      return cch__fail(CCH_EINVAL, operation, "the node %p cannot depend on itself", (void *)edges->node->raw);
   }
   return 0;
 }
@@ -257,12 +246,15 @@ static int set_type(changes *edges, int type, const char *operation) {
     return cch__fail_missing_version("cuGraphAddDependencies", 12030);
   CCH__RETURN_FAILURE(make_data(edges, operation));
   for (size_t i = 0; i < edges->count; i++) {
-    if (edges->from[i]->type != CCH_NODE_KERNEL || edges->to[i]->type != CCH_NODE_KERNEL)
+    const cch_graph_node *wrong = edges->node->type != CCH_NODE_KERNEL        ? edges->node
+                                  : edges->others[i]->type != CCH_NODE_KERNEL ? edges->others[i]
+                                                                              : NULL;
+    if (wrong != NULL)
       return cch__fail(
           CCH_EINVAL, operation,
           "an edge that is not of the default type leads from a kernel node to a kernel node, but the node "
           "%p is of another type",
-          (void *)(edges->from[i]->type != CCH_NODE_KERNEL ? edges->from : edges->to)[i]->raw);
+          (void *)wrong->raw);
     edges->data[i].from_port = (unsigned char)type;
     edges->data[i].type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
   }
@@ -282,12 +274,12 @@ typedef int (*change_fn)(CUgraph graph, const changes *edges, size_t i);
  * changed those before it. To remove an edge that is not plain, the driver needs all of its data.
  */
 static int add_edge(CUgraph graph, const changes *edges, size_t i) {
-  const CUgraphNode *from = &edges->from[i]->raw, *to = &edges->to[i]->raw;
+  const CUgraphNode *from = from_of(edges, i), *to = to_of(edges, i);
   return CALL_TYPED(cuGraphAddDependencies, (graph, from, to, data_of(edges, i), 1), (graph, from, to, 1));
 }
 
 static int remove_edge(CUgraph graph, const changes *edges, size_t i) {
-  const CUgraphNode *from = &edges->from[i]->raw, *to = &edges->to[i]->raw;
+  const CUgraphNode *from = from_of(edges, i), *to = to_of(edges, i);
   return CALL_TYPED(cuGraphRemoveDependencies, (graph, from, to, data_of(edges, i), 1), (graph, from, to, 1));
 }
 
@@ -297,9 +289,9 @@ static int look_up(changes *edges, size_t i, const char *operation) {
     return 0;
   CCH__RETURN_FAILURE(make_data(edges, operation));
   raw_list before;
-  int status = query_list(&before, query_dependencies, edges->to[i]->raw, false, true, operation);
+  int status = query_list(&before, query_dependencies, *to_of(edges, i), false, true, operation);
   for (size_t k = 0; status == 0 && k < before.count; k++)
-    if (before.nodes[k] == edges->from[i]->raw)
+    if (before.nodes[k] == *from_of(edges, i))
       edges->data[i] = before.edges[k];
   free_raw(&before);
   return status;
@@ -339,30 +331,24 @@ static int change(CUgraph graph, changes *lost, const changes *gained, const cha
   return status;
 }
 
-static int rewire_in_turn(const cch_graph *graph, changes *lost, changes *gained, int type, const char *operation) {
-  int status = check_edges(lost, graph, operation);
+static int rewire(changes *lost, changes *gained, int type, const char *operation) {
+  int status = check_edges(lost, operation);
   if (status == 0)
-    status = check_edges(gained, graph, operation);
+    status = check_edges(gained, operation);
   if (status == 0)
     status = set_type(gained, type, operation);
   if (status == 0)
-    status = change(graph->raw, lost, gained, operation);
+    status = change(lost->node->graph->raw, lost, gained, operation);
   free(lost->data);
   free(gained->data);
   return status;
 }
 
-cch_status cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_to, size_t lost_count,
-                            cch_graph_node *const *from, cch_graph_node *const *to, size_t count, int type) {
-  CCH__REQUIRE_ARRAY(lost_from, lost_count);
-  CCH__REQUIRE_ARRAY(lost_to, lost_count);
-  CCH__REQUIRE_ARRAY(from, count);
-  CCH__REQUIRE_ARRAY(to, count);
-  int status = cch__ready();
-  if (status != 0 || (lost_count == 0 && count == 0))
-    return status;
-  const cch_graph_node *first = (count > 0 ? from : lost_from)[0];
-  CCH__RETURN_FAILURE(CCH__USABLE(first, "a node", __func__));
-  changes lost = {lost_count, lost_from, lost_to, NULL}, gained = {count, from, to, NULL};
-  return CCH__IN_TURNS(first->graph, NULL, 0, rewire_in_turn(first->graph, &lost, &gained, type, __func__));
+cch_status cch_graph_rewire(cch_graph_node *node, bool forward, cch_graph_node *const *lost, size_t lost_count,
+                            cch_graph_node *const *gained, size_t count, int type) {
+  CCH__REQUIRE_USABLE(node);
+  CCH__REQUIRE_ARRAY(lost, lost_count);
+  CCH__REQUIRE_ARRAY(gained, count);
+  changes out = {node, forward, lost, lost_count, NULL}, in = {node, forward, gained, count, NULL};
+  return CCH__IN_TURN(node, NULL, rewire(&out, &in, type, __func__));
 }

@@ -50,15 +50,6 @@ struct cch_graph_exec {
 /* cch_graph_exec_raw() */
 CCH__DEFINE_RAW(cch_graph_exec, CUgraphExec, raw)
 
-/* A call in the turn of an executable graph. It can take the turns of graphs, but not the other way round. */
-#define IN_TURN(exec, ...)                                                                                             \
-  __extension__({                                                                                                      \
-    cch__exec_lock(exec);                                                                                              \
-    const int status_of_exec = (__VA_ARGS__);                                                                          \
-    cch__exec_unlock(exec);                                                                                            \
-    status_of_exec;                                                                                                    \
-  })
-
 /* ---- instantiation ---- */
 
 static const char *why(CUgraphInstantiateResult result) {
@@ -143,8 +134,7 @@ cch_status cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph, const c
   return 0;
 }
 
-void cch__exec_lock(cch_graph_exec *exec) { pthread_mutex_lock(&exec->turn); }
-void cch__exec_unlock(cch_graph_exec *exec) { pthread_mutex_unlock(&exec->turn); }
+pthread_mutex_t *cch__exec_turn(cch_graph_exec *exec) { return &exec->turn; }
 
 /* ---- bundles set for nodes ---- */
 
@@ -308,7 +298,7 @@ cch_status cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_upd
                      result->size, (int)RESULT_0_1);
   cch__poll();
   CUgraphExecUpdateResultInfo native = {.result = CU_GRAPH_EXEC_UPDATE_SUCCESS};
-  const int status = IN_TURN(exec, CCH__IN_TURN(graph, NULL, update(exec, graph, &native, __func__)));
+  const int status = CCH__IN_TURN_OF_EXEC(exec, CCH__IN_TURN(graph, NULL, update(exec, graph, &native, __func__)));
   cch__poll(); /* destroys boxes that are no longer needed */
   if (result != NULL) {
     size_t size = result->size;
@@ -388,7 +378,7 @@ cch_status cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const 
   CCH__RETURN_FAILURE(cch__exec_check_has(exec, node, __func__));
   CCH__RETURN_FAILURE(cch__node_check_change(node, __func__));
   cch__poll();
-  const int status = IN_TURN(
+  const int status = CCH__IN_TURN_OF_EXEC(
       exec, CCH__IN_TURN(node, cch__child_in(node->type, params),
                          CCH__IN_CONTEXT(context, set_in_context(exec, node, params, bundle, context, __func__))));
   cch__poll(); /* destroys boxes that are no longer needed */
@@ -399,10 +389,10 @@ cch_status cch_graph_exec_enabled(int *out, cch_graph_exec *exec, cch_graph_node
   CCH__REQUIRE_USABLE(out, exec, node);
   CCH__RETURN_FAILURE(cch__exec_check_has(exec, node, __func__));
   unsigned found = enabled > 0;
-  const int status =
-      IN_TURN(exec, CCH__IN_TURN(node, NULL,
-                                 enabled < 0 ? CCH__CALL(cuGraphNodeGetEnabled, (exec->raw, node->raw, &found))
-                                             : CCH__CALL(cuGraphNodeSetEnabled, (exec->raw, node->raw, found))));
+  const int status = CCH__IN_TURN_OF_EXEC(
+      exec, CCH__IN_TURN(node, NULL,
+                         enabled < 0 ? CCH__CALL(cuGraphNodeGetEnabled, (exec->raw, node->raw, &found))
+                                     : CCH__CALL(cuGraphNodeSetEnabled, (exec->raw, node->raw, found))));
   if (status == 0)
     *out = found != 0;
   return status;
@@ -414,7 +404,8 @@ cch_status cch_graph_upload(cch_graph_exec *exec, cch_stream *stream) {
   CCH__REQUIRE_USABLE(exec, stream);
   CCH__REQUIRE_CONTEXT(exec->made_in);
   cch__poll();
-  return IN_TURN(exec, CCH__IN_CONTEXT(stream->context, CCH__CALL(cuGraphUpload, (exec->raw, stream->raw))));
+  return CCH__IN_TURN_OF_EXEC(exec,
+                              CCH__IN_CONTEXT(stream->context, CCH__CALL(cuGraphUpload, (exec->raw, stream->raw))));
 }
 
 /*
@@ -496,7 +487,7 @@ cch_status cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
     CCH__REQUIRE_CONTEXT(stream->context);
   exec->runs != NULL ? cch__poll_patiently() : cch__poll(); /* memory can have been dropped during another launch */
   bool drops = false;
-  const int status = IN_TURN(exec, launch_in_turn(exec, stream, &drops));
+  const int status = CCH__IN_TURN_OF_EXEC(exec, launch_in_turn(exec, stream, &drops));
   if (drops)
     cch__poll();
   return status;

@@ -175,27 +175,6 @@ cch_status cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, 
   return status;
 }
 
-/* Returns whether a conditional node in a graph, or below it, uses a condition. The lock is held. */
-static bool uses_condition(const cch__level *level, CUgraphConditionalHandle condition) {
-  for (const cch__record *record = NULL; (record = cch__record_next(level, record)) != NULL;) {
-    const cch_bundle *bundle = record->raw != NULL ? record->bundle : NULL;
-    if (bundle != NULL && bundle->is_condition && ((cch__condition *)bundle->payload)->node.condition == condition)
-      return true;
-    for (const cch__level *child = record->children; child != NULL; child = child->next)
-      if (uses_condition(child, condition))
-        return true;
-  }
-  return false;
-}
-
-cch_status cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition) {
-  CCH__REQUIRE_USABLE(out, graph);
-  cch__graph_lock(graph);
-  *out = uses_condition(&graph->hierarchy->root, condition);
-  cch__graph_unlock(graph);
-  return 0;
-}
-
 cch_status cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags) {
   CCH__REQUIRE_USABLE(graph, path);
   return CCH__IN_TURN(graph, NULL, CCH__CALL(cuGraphDebugDotPrint, (graph->raw, path, flags)));

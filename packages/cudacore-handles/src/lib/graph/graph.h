@@ -265,10 +265,21 @@ int cch__driver_set_exec_node(CUgraphExec exec, CUgraphNode node, CUgraphNodePar
 
 /* ---- exec.c: executable graphs ---- */
 
-/* Begin and end the turn of an executable graph. In it, the turns of graphs can be taken, but not the other way round.
+/*
+ * A call in the turn of an executable graph, unless that is NULL. In it, the turns of graphs can be taken, but not the
+ * other way round.
  */
-void cch__exec_lock(cch_graph_exec *exec);
-void cch__exec_unlock(cch_graph_exec *exec);
+#define CCH__IN_TURN_OF_EXEC(exec, ...)                                                                                \
+  __extension__({                                                                                                      \
+    pthread_mutex_t *turn_of_exec = (exec) != NULL ? cch__exec_turn(exec) : NULL;                                      \
+    if (turn_of_exec != NULL)                                                                                          \
+      pthread_mutex_lock(turn_of_exec);                                                                                \
+    const int status_of_exec = (__VA_ARGS__);                                                                          \
+    if (turn_of_exec != NULL)                                                                                          \
+      pthread_mutex_unlock(turn_of_exec);                                                                              \
+    status_of_exec;                                                                                                    \
+  })
+pthread_mutex_t *cch__exec_turn(cch_graph_exec *exec);
 /* Checks that a node is of the graph that an executable graph was made from. Returns 0, or a recorded failure. */
 int cch__exec_check_has(const cch_graph_exec *exec, const cch_graph_node *node, const char *operation);
 /*

@@ -294,7 +294,7 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
   else
     cch_graph_node_unref(box);
   if (status == CUDA_ERROR_INVALID_VALUE && params.type->explain != NULL)
-    params.type->explain(spec->params);
+    status = params.type->explain(graph, spec->params, operation);
   return status;
 }
 
@@ -385,40 +385,6 @@ cch_status cch_graph_node_destroy(cch_graph_node *node) {
   CCH__REQUIRE_USABLE(node);
   cch__poll();
   const int status = CCH__IN_TURN(node, NULL, destroy(node));
-  cch__poll(); /* destroys boxes that are no longer needed */
-  return status;
-}
-
-static int destroy_all(cch_graph_node *const *nodes, size_t count, size_t *done) {
-  int status = 0;
-  for (*done = 0; status == 0 && *done < count; *done += status == 0)
-    if (nodes[*done] != NULL && !cch__is_gone(nodes[*done]))
-      status = destroy(nodes[*done]);
-  return status;
-}
-
-static int check_and_destroy(cch_graph *graph, cch_graph_node *const *nodes, size_t count, size_t *done,
-                             const char *operation) {
-  int status = 0;
-  for (*done = 0; status == 0 && *done < count; *done += status == 0)
-    if (nodes[*done] != NULL && !cch__is_gone(nodes[*done]))
-      status = cch__node_is_of(nodes[*done], graph, operation);
-  if (status != 0)
-    return status;
-  status = destroy_all(nodes, count, done);
-  if (status != 0 && *done > 0)
-    cch__fail_explain("the nodes before it were removed");
-  return status;
-}
-
-cch_status cch_graph_destroy_nodes(cch_graph *graph, cch_graph_node *const *nodes, size_t count, size_t *failed) {
-  CCH__REQUIRE_USABLE(graph);
-  CCH__REQUIRE_ARRAY(nodes, count);
-  cch__poll();
-  size_t done = 0;
-  const int status = CCH__IN_TURN(graph, NULL, check_and_destroy(graph, nodes, count, &done, __func__));
-  if (status != 0 && failed != NULL)
-    *failed = done;
   cch__poll(); /* destroys boxes that are no longer needed */
   return status;
 }

@@ -57,18 +57,17 @@ static int add_nodes(state *st, cch_graph *graph, PyObject *place) {
 
 static int add_edges(state *st, cch_graph *graph, PyObject *place) {
   cch_edge_list list = {0};
-  const uint8_t *types;
   int status;
-  WITHOUT_GIL(status = cch_graph_edges_typed(&list, &types, graph));
+  WITHOUT_GIL(status = cch_graph_edges(&list, graph));
   if (status != 0)
     raise_status(st, status);
   for (size_t i = 0; status == 0 && i < list.count; i++) {
     cch_edge edge = list.edges[i];
-    list.edges[i] = (cch_edge){NULL, NULL};
+    list.edges[i] = (cch_edge){0};
     PyObject *from = node_face(st, edge.from, -1), *to = node_face(st, edge.to, -1);
     PyObject *pair = from != NULL && to != NULL ? PyTuple_Pack(2, from, to) : NULL;
     if (pair != NULL && PyDict_CheckExact(place)) {
-      PyObject *type = PyLong_FromLong(types[i]);
+      PyObject *type = PyLong_FromLong(edge.type);
       status = type != NULL ? PyDict_SetItem(place, pair, type) : -1;
       Py_XDECREF(type);
     } else {
@@ -109,6 +108,8 @@ static PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ss
 
 /* ---- neighbours ---- */
 
+enum { FEW = 4 }; /* this many nodes are stored on the stack */
+
 typedef struct adjacency {
   PyObject_HEAD PyObject *node;
   bool forward;
@@ -122,8 +123,7 @@ static PyObject *list_neighbours(const adjacency *self, bool only_count) {
     return NULL;
   cch_node_list list = {0};
   int status;
-  WITHOUT_GIL(status =
-                  self->forward ? cch_graph_node_dependents(&list, node) : cch_graph_node_dependencies(&list, node));
+  WITHOUT_GIL(status = cch_graph_node_neighbours(&list, node, self->forward));
   if (status != 0)
     return raise_status(st, status);
   PyObject *result = only_count ? PyLong_FromSize_t(list.count) : PyList_New(0);
@@ -133,45 +133,22 @@ static PyObject *list_neighbours(const adjacency *self, bool only_count) {
   return result;
 }
 
-/* The edges between a node and others. */
-typedef struct edges {
-  size_t count;
-  cch_graph_node **own, **far, *few[2 * 4];
-} edges;
-
-/* Returns the node at the other end of an edge; NULL with an exception on failure. */
-static cch_graph_node *read_end(const state *st, cch_graph_node *node, PyObject *face) {
-  cch_graph_node *other = node_in(st, face, "value", cch_graph_node_graph(node));
-  if (other != node || other == NULL)
-    return other;
-  PyErr_Format(PyExc_ValueError, "%R cannot depend on itself", face);
-  return NULL;
-}
-
-/* Reads the nodes of a tuple, which keeps them alive. Returns -1 with an exception on failure. */
-static int read_edges(const state *st, cch_graph_node *node, PyObject *others, edges *out) {
+/*
+ * Reads the nodes of a tuple, which keeps them alive, into `few` or, if they are more, into an array that the caller
+ * frees. Returns NULL with an exception on failure.
+ */
+static cch_graph_node **read_others(const state *st, const cch_graph *graph, PyObject *others, cch_graph_node **few) {
   const Py_ssize_t count = PyTuple_Size(others);
-  if (count < 0)
-    return -1;
-  *out = (edges){.count = (size_t)count};
-  out->own = 2 * (size_t)count <= sizeof out->few / sizeof *out->few ? out->few
-                                                                     : PyMem_Malloc(2 * (size_t)count * sizeof(void *));
-  if (out->own == NULL) {
+  cch_graph_node **out = count <= FEW ? few : PyMem_Malloc((size_t)count * sizeof *out);
+  if (out == NULL)
     PyErr_NoMemory();
-    return -1;
-  }
-  out->far = out->own + count;
-  for (Py_ssize_t i = 0; i < count; i++) {
-    out->own[i] = node;
-    if ((out->far[i] = read_end(st, node, PyTuple_GetItem(others, i))) == NULL)
-      return -1;
-  }
-  return 0;
-}
-
-static void free_edges(edges *self) {
-  if (self->own != self->few)
-    PyMem_Free(self->own);
+  for (Py_ssize_t i = 0; out != NULL && i < count; i++)
+    if ((out[i] = node_in(st, PyTuple_GetItem(others, i), "value", graph)) == NULL) {
+      if (out != few)
+        PyMem_Free(out);
+      return NULL;
+    }
+  return out;
 }
 
 static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
@@ -184,20 +161,24 @@ static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_s
   cch_graph_node *node = node_box(st, arguments[0], "node");
   if (node == NULL)
     return NULL;
-  const bool forward = arguments[1] == Py_True;
-  edges lost = {.own = lost.few}, gained = {.own = gained.few};
+  const cch_graph *graph = cch_graph_node_graph(node);
+  cch_graph_node *few_lost[FEW], *few_gained[FEW];
+  cch_graph_node **lost = read_others(st, graph, arguments[2], few_lost);
+  cch_graph_node **gained = lost != NULL ? read_others(st, graph, arguments[3], few_gained) : NULL;
   int status = -1;
-  if (read_edges(st, node, arguments[2], &lost) == 0 && read_edges(st, node, arguments[3], &gained) == 0) {
-    cch_graph_node **lost_from = forward ? lost.own : lost.far, **lost_to = forward ? lost.far : lost.own;
-    cch_graph_node **from = forward ? gained.own : gained.far, **to = forward ? gained.far : gained.own;
-    WITHOUT_GIL(status = cch_graph_rewire(lost_from, lost_to, lost.count, from, to, gained.count, (int)type));
+  if (gained != NULL) {
+    const size_t lost_count = (size_t)PyTuple_Size(arguments[2]), gained_count = (size_t)PyTuple_Size(arguments[3]);
+    WITHOUT_GIL(status =
+                    cch_graph_rewire(node, arguments[1] == Py_True, lost, lost_count, gained, gained_count, (int)type));
     if (status == CUDA_ERROR_NOT_SUPPORTED)
       raise_failed(st, status, "rewire", NO_PLACE);
     else if (status != 0)
       raise_invalid(st, status);
   }
-  free_edges(&lost);
-  free_edges(&gained);
+  if (lost != few_lost)
+    PyMem_Free(lost);
+  if (gained != few_gained)
+    PyMem_Free(gained);
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 

@@ -107,7 +107,6 @@ static void condition_dealloc(PyObject *object) {
 static PyMemberDef condition_members[] = {
     {"value", T_ULONGLONG, offsetof(condition, handle), READONLY, DOC_Condition_value},
     {"_graph", T_OBJECT, offsetof(condition, graph), READONLY, NULL},
-    {"_used", T_BOOL, offsetof(condition, used), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -13,8 +13,6 @@
 typedef struct condition {
   PyObject_HEAD unsigned long long handle; /* CUgraphConditionalHandle */
   PyObject *graph;                         /* a separate face of the graph that the condition belongs to */
-  bool used;                               /* a conditional node has used the condition, and may still use it */
-  bool pending;                            /* a node that uses the condition is being added; both: LOCK_OBJECT() */
 } condition;
 
 int add_graph_types(PyObject *module, state *st);
@@ -78,7 +76,6 @@ typedef struct node_params {
   cch_launch_config config; /* the configuration of a kernel node */
   PyObject *used;           /* the face of the kernel, event or child graph, in use */
   PyObject *condition;
-  bool took_condition;
   void *heap; /* the argument block, or the list of peers */
 } node_params;
 
@@ -101,10 +98,6 @@ int node_params_read(state *st, const node_method *method, values given, bool by
 int node_params_check(const state *st, const node_params *params, const cch_graph *graph);
 /* Returns the pointer to pass to the library as `params`. */
 const void *node_params_of(const node_params *params);
-/* Takes the condition of the parameters, because their node is being added. Returns -1 with an exception on failure. */
-int node_params_take(const state *st, node_params *params);
-/* Undoes node_params_take() after the node could not be added. */
-void node_params_undone(node_params *params);
 void node_params_unref(node_params *params);
 
 /* ---- node_add.c ---- */

@@ -21,8 +21,7 @@ PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t
 static PyObject *add(state *st, const node_method *method, node_params *params, cch_graph *graph, cch_stream *stream,
                      cch_graph_node *const *dependencies, size_t count) {
   PyObject *result = NULL;
-  /* The condition is taken before the call, because another thread could otherwise use it meanwhile. */
-  if (node_params_check(st, params, graph) == 0 && node_params_take(st, params) == 0) {
+  if (node_params_check(st, params, graph) == 0) {
     const cch_node_spec spec = {.size = sizeof spec,
                                 .type = params->type,
                                 .params = node_params_of(params),
@@ -32,12 +31,7 @@ static PyObject *add(state *st, const node_method *method, node_params *params, 
     cch_graph_node *node = NULL;
     int status;
     WITHOUT_GIL(status = stream != NULL ? cch_capture_add(&node, stream, &spec) : cch_graph_add(&node, graph, &spec));
-    if (status == 0) {
-      result = node_face(st, node, params->class);
-    } else {
-      node_params_undone(params);
-      raise_failed(st, status, method->name, NO_PLACE);
-    }
+    result = status == 0 ? node_face(st, node, params->class) : raise_failed(st, status, method->name, NO_PLACE);
   }
   node_params_unref(params);
   owners_drain(st);

@@ -135,7 +135,6 @@ static int read_after(additions *self, PyObject *after) {
 static int read_parameters(additions *self, PyObject *configs, PyObject *face, PyObject *columns) {
   if (!PyTuple_Check(configs) || !PyTuple_Check(columns))
     return raise_error(PyExc_TypeError, "configs and columns must be tuples");
-  self->given.size = sizeof self->given;
   self->given.kernel = use_face(face, self->st->kernel_type, "kernel must be a Kernel, not '%U'", &self->params);
   if (self->given.kernel == NULL || read_configs(self, configs) < 0 ||
       find_device_for_memory_checks(self->st, CURRENT_DEVICE, &self->device) < 0)
@@ -204,87 +203,55 @@ static PyObject *add_kernels(PyObject *module, PyObject *const *arguments, Py_ss
 
 /* ---- nodes that exist ---- */
 
-/* Nodes that a call changes or destroys, each with a reference. */
-typedef struct existing {
-  cch_graph_node **nodes;
-  size_t count;
-} existing;
-
-static void release_existing(existing *self) {
-  for (size_t i = 0; i < self->count; i++)
-    box_unref(self->nodes[i]);
-  PyMem_Free(self->nodes);
-}
-
-/* Gets the boxes of nodes that add_kernels() added, by their handles and numbers. A node that was destroyed is NULL. */
-static int find_numbered(const state *st, cch_graph *graph, PyObject *handles, PyObject *numbers, existing *out) {
-  unsigned long long first;
-  long long step;
-  if (read_pair(numbers, &first, &step) < 0)
-    return -1;
-  const CUgraphNode *raw = (const CUgraphNode *)(const void *)PyBytes_AsString(handles);
-  const size_t count = (size_t)PyBytes_Size(handles) / sizeof *raw;
-  if ((out->nodes = allocate(count, sizeof(void *))) == NULL)
-    return -1;
-  out->count = count;
-  int status = 0;
-  Py_BEGIN_ALLOW_THREADS;
-  for (size_t i = 0; i < count && (status == 0 || status == CCH_EGONE); i++)
-    status = cch_graph_node_numbered(&out->nodes[i], graph, raw[i], first + (uint64_t)(step * (long long)i));
-  Py_END_ALLOW_THREADS;
-  return status != CCH_EGONE ? check_status(st, status) : 0;
-}
-
-/* Gets the boxes of the nodes of a tuple, which must be in `graph`, unless that is NULL. */
-static int read_faces(const state *st, const cch_graph *graph, PyObject *faces, existing *out) {
+/*
+ * Returns the boxes of the nodes in a tuple, which must be in `graph`, unless that is NULL. Nodes that were destroyed
+ * can be among them; for None, the box is NULL. The caller frees the array. NULL with an exception on failure.
+ */
+static cch_graph_node **read_nodes(const state *st, const cch_graph *graph, PyObject *faces) {
   const Py_ssize_t count = PyTuple_Size(faces);
-  if (count < 0 || (out->nodes = allocate((size_t)count, sizeof(void *))) == NULL)
-    return -1;
-  for (Py_ssize_t i = 0; i < count; i++) {
+  cch_graph_node **nodes = count >= 0 ? allocate((size_t)count, sizeof(void *)) : NULL;
+  for (Py_ssize_t i = 0; nodes != NULL && i < count; i++) {
     PyObject *face = PyTuple_GetItem(faces, i);
-    cch_graph_node *node = PyType_IsSubtype(Py_TYPE(face), st->node_type) ? ((handle *)face)->box : NULL;
-    if (node == NULL || cch_is_valid(node))
-      node = node_in(st, face, "nodes", graph);
-    if (node == NULL) {
+    if (face == Py_None)
+      continue;
+    nodes[i] = PyType_IsSubtype(Py_TYPE(face), st->node_type) ? ((handle *)face)->box : NULL;
+    if (nodes[i] != NULL && !cch_is_valid(nodes[i]))
+      continue;
+    if ((nodes[i] = node_in(st, face, "nodes", graph)) == NULL) {
       name_node((size_t)i);
-      return -1;
+      PyMem_Free(nodes);
+      return NULL;
     }
-    out->nodes[out->count++] = cch_graph_node_ref(node);
   }
-  return 0;
+  return nodes;
 }
 
-/* Reads nodes: a tuple of faces; or bytes with handles, and a tuple of the first node's number and the step. */
-static int read_existing(const state *st, cch_graph *graph, PyObject *nodes, PyObject *numbers, existing *out) {
-  return PyBytes_Check(nodes) ? find_numbered(st, graph, nodes, numbers, out) : read_faces(st, graph, nodes, out);
-}
-
-static PyObject *set_all(additions *self, PyObject *exec_face, const existing *those) {
+static PyObject *set_all(additions *self, PyObject *exec_face, cch_graph_node *const *nodes) {
   const bool in_exec = exec_face != Py_None;
   cch_graph_exec *exec = in_exec ? handle_use(exec_face) : NULL;
   if (in_exec && exec == NULL)
     return NULL;
   size_t failed = 0;
   int status;
-  WITHOUT_GIL(status = cch_graph_set_kernels(exec, those->nodes, &self->given, those->count, &failed));
+  WITHOUT_GIL(status = cch_graph_set_kernels(exec, nodes, &self->given, self->count, &failed));
   if (in_exec)
     handle_done(exec_face);
   return status == 0 ? Py_NewRef(Py_None) : raise_failed(self->st, status, "update_many", (Py_ssize_t)failed);
 }
 
 /* Calls `prepare` in the context of the nodes, and changes the nodes as its result says. */
-static PyObject *set_existing(additions *self, PyObject *exec_face, PyObject *prepare, const existing *those) {
+static PyObject *set_nodes(additions *self, PyObject *exec_face, PyObject *prepare, cch_graph_node *const *nodes) {
   context_change change;
-  for (size_t i = 0; i < those->count; i++)
-    if (those->nodes[i] == NULL || !cch_is_valid(those->nodes[i]))
+  for (size_t i = 0; i < self->count; i++)
+    if (nodes[i] == NULL || !cch_is_valid(nodes[i]))
       return PyErr_Format(self->st->faces.closed_error, "node %zu was destroyed: it is in no graph any more", i);
-  if (those->count == 0 || enter_context(self->st, those->nodes[0], &change) < 0)
-    return those->count == 0 ? Py_NewRef(Py_None) : NULL;
+  if (self->count == 0 || enter_context(self->st, nodes[0], &change) < 0)
+    return self->count == 0 ? Py_NewRef(Py_None) : NULL;
   PyObject *given = PyObject_CallNoArgs(prepare), *result = NULL;
   PyObject *configs, *kernel, *columns;
   if (given != NULL && PyArg_ParseTuple(given, "OOO", &configs, &kernel, &columns) &&
       read_parameters(self, configs, kernel, columns) == 0)
-    result = set_all(self, exec_face, those);
+    result = set_all(self, exec_face, nodes);
   leave_context(&change);
   KEEPING_EXCEPTION(Py_XDECREF(given));
   return result;
@@ -292,43 +259,51 @@ static PyObject *set_existing(additions *self, PyObject *exec_face, PyObject *pr
 
 static PyObject *set_kernels(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
-  if (check_argument_count("set_kernels(executable, graph, nodes, numbers, prepare)", count, 5) < 0)
+  if (check_argument_count("set_kernels(executable, graph, nodes, prepare)", count, 4) < 0)
     return NULL;
-  additions self = {.st = st, .device = UNCHECKED_DEVICE};
-  owners_init(&self.keep, false);
-  existing those = {0};
-  PyObject *result = NULL;
   const bool has_graph = arguments[1] != Py_None;
   cch_graph *graph = has_graph ? graph_use(st, arguments[1], "a GraphDefinition is needed, not '%U'") : NULL;
   if (has_graph && graph == NULL)
     return NULL;
-  if (read_existing(st, graph, arguments[2], arguments[3], &those) == 0) {
-    self.count = those.count;
-    result = set_existing(&self, arguments[0], arguments[4], &those);
+  additions self = {.st = st, .device = UNCHECKED_DEVICE};
+  owners_init(&self.keep, false);
+  PyObject *result = NULL;
+  cch_graph_node **nodes = read_nodes(st, graph, arguments[2]);
+  if (nodes != NULL) {
+    self.count = (size_t)PyTuple_Size(arguments[2]);
+    result = set_nodes(&self, arguments[0], arguments[3], nodes);
   }
   if (has_graph)
     handle_done(arguments[1]);
-  KEEPING_EXCEPTION(release_existing(&those); release(&self));
+  PyMem_Free(nodes);
+  KEEPING_EXCEPTION(release(&self));
   return result;
+}
+
+/* Destroys a node, unless that has happened before. */
+static int destroy_node(cch_graph_node *node) {
+  const int status = node != NULL && cch_is_valid(node) ? cch_graph_node_destroy(node) : 0;
+  return status != 0 && cch_is_valid(node) ? status : 0; /* otherwise another thread has just destroyed it */
 }
 
 static PyObject *destroy_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
-  if (check_argument_count("destroy_nodes(graph, nodes, numbers)", count, 3) < 0)
+  if (check_argument_count("destroy_nodes(graph, nodes)", count, 2) < 0)
     return NULL;
   cch_graph *graph = graph_use(st, arguments[0], "a GraphDefinition is needed, not '%U'");
-  existing those = {0};
-  if (graph == NULL)
-    return NULL;
-  size_t failed = 0;
+  cch_graph_node **nodes = graph != NULL ? read_nodes(st, graph, arguments[1]) : NULL;
   int status = -1;
-  if (read_existing(st, graph, arguments[1], arguments[2], &those) == 0) {
-    WITHOUT_GIL(status = cch_graph_destroy_nodes(graph, those.nodes, those.count, &failed));
+  if (nodes != NULL) {
+    const Py_ssize_t node_count = PyTuple_Size(arguments[1]);
+    Py_ssize_t done = 0;
+    WITHOUT_GIL(for (status = 0; status == 0 && done < node_count; done += status == 0) status =
+                    destroy_node(nodes[done]));
     if (status != 0)
-      raise_failed(st, status, "destroy", (Py_ssize_t)failed);
+      raise_failed(st, status, "destroy", done);
   }
-  handle_done(arguments[0]);
-  KEEPING_EXCEPTION(release_existing(&those));
+  if (graph != NULL)
+    handle_done(arguments[0]);
+  PyMem_Free(nodes);
   owners_drain(st);
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }

@@ -70,52 +70,17 @@ static const cch_graph *root_of(const cch_graph *graph) {
   return graph;
 }
 
-/* `same`: the condition belongs to the graph, so it is in use already. Returns -1. */
-static int raise_bad_condition(const state *st, const node_params *params, bool same) {
-  PyObject *result = PyObject_CallFunction(st->faces.bad_condition, "Oi", params->condition, (int)same);
-  Py_XDECREF(result); /* `result` is NULL, because the function always raises */
-  return -1;
-}
-
 int node_params_check(const state *st, const node_params *params, const cch_graph *graph) {
   const cch_graph *child = params->type == CCH_NODE_GRAPH ? params->of.child.graph : NULL;
   if (child != NULL && root_of(child) == root_of(graph))
     return raise_error(PyExc_ValueError, "child is in the same graph as the node that is to run it; clone() makes an "
                                          "independent graph of it");
-  if (params->condition == NULL)
+  if (params->condition == NULL || root_of(((handle *)((condition *)params->condition)->graph)->box) == root_of(graph))
     return 0;
-  condition *given = (condition *)params->condition;
-  bool same = root_of(((handle *)given->graph)->box) == root_of(graph), free;
-  LOCK_OBJECT(given);
-  free = !given->used;
-  UNLOCK_OBJECT();
-  if (same && !free) { /* the node that used the condition may have been destroyed since */
-    int used = 1;
-    cch_graph_condition_is_used(&used, (cch_graph *)(uintptr_t)graph, given->handle);
-    LOCK_OBJECT(given);
-    given->used = used != 0;
-    UNLOCK_OBJECT();
-  }
-  return same ? 0 : raise_bad_condition(st, params, false);
-}
-
-int node_params_take(const state *st, node_params *params) {
-  condition *given = (condition *)params->condition;
-  if (given == NULL)
-    return 0;
-  LOCK_OBJECT(given);
-  params->took_condition = !given->used && !given->pending;
-  given->pending |= params->took_condition;
-  UNLOCK_OBJECT();
-  return params->took_condition ? 0 : raise_bad_condition(st, params, true);
-}
-
-void node_params_undone(node_params *params) {
-  if (!params->took_condition)
-    return;
-  LOCK_OBJECT(params->condition);
-  ((condition *)params->condition)->pending = params->took_condition = false;
-  UNLOCK_OBJECT();
+  return raise_error(PyExc_ValueError,
+                     "%R is of another graph: a conditional node takes a condition of its own graph, bodies and child "
+                     "graphs included; create_condition() makes one",
+                     params->condition);
 }
 
 /* ---- the methods, and reading their arguments ---- */
@@ -182,12 +147,6 @@ void node_params_unref(node_params *params) {
   if (params->used != NULL) {
     handle_done(params->used);
     Py_CLEAR(params->used);
-  }
-  if (params->took_condition) {
-    LOCK_OBJECT(params->condition);
-    ((condition *)params->condition)->used = true;
-    UNLOCK_OBJECT();
-    node_params_undone(params);
   }
   Py_CLEAR(params->condition);
   PyMem_Free(params->heap);

@@ -72,8 +72,8 @@ static void bad_specs_change_nothing(void) {
     FAILS(CCH_EINVAL, cch_graph_add(&none, g, &spec));
   }
   cch_graph_node *node = add_empty(g, NULL);
-  FAILS(CCH_EINVAL, cch_graph_rewire(NULL, NULL, 0, &node, &not_node, 1, CCH_EDGE_DEFAULT));
-  FAILS(CCH_EINVAL, cch_graph_rewire(&not_node, &node, 1, NULL, NULL, 0, CCH_EDGE_DEFAULT));
+  FAILS(CCH_EINVAL, cch_graph_rewire(node, true, NULL, 0, &not_node, 1, CCH_EDGE_DEFAULT));
+  FAILS(CCH_EINVAL, cch_graph_rewire(node, false, &not_node, 1, NULL, 0, CCH_EDGE_DEFAULT));
   cch_graph_exec *exec = NULL;
   cch_instantiate_params upload = {.size = sizeof upload, .upload = (cch_stream *)(void *)g};
   FAILS(CCH_EINVAL, cch_graph_instantiate(&exec, g, &upload));

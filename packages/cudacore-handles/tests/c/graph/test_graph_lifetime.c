@@ -108,7 +108,7 @@ static void add_and_drop(int index, void *argument) {
     cch_graph_node *node = i % 2 ? add_kernel(g, last, NULL) : add_empty(g, last), *again = cch_graph_node_ref(node);
     cch_node_list after = {0};
     if (last != NULL)
-      OK(cch_graph_node_dependents(&after, last));
+      OK(cch_graph_node_neighbours(&after, last, true));
     pthread_mutex_unlock(&serial);
     CHECK(last == NULL || (after.count == 1 && after.nodes[0] == node));
     cch_node_list_free(&after);

@@ -117,7 +117,7 @@ static int graph_add_batch(world *w, void **made) {
 /* Fills columns that have the same argument for each node. */
 static int fill_columns(world *w, cch_kernel_columns *out, cch_column columns[8]) {
   const cch_param *params;
-  *out = (cch_kernel_columns){.size = sizeof *out, .kernel = w->kernel, .columns = columns, .context = w->context};
+  *out = (cch_kernel_columns){.kernel = w->kernel, .columns = columns, .context = w->context};
   int status = cch_kernel_params(&params, &out->column_count, w->kernel, w->context);
   for (size_t i = 0; status == 0 && i < out->column_count; i++)
     columns[i] = (cch_column){launch_arguments + params[i].offset, 0};
@@ -168,17 +168,6 @@ static int set_kernels(world *w, cch_graph_exec *exec) {
 }
 DOES(graph_set_kernels, set_kernels(w, NULL))
 DOES(graph_exec_set_kernels, set_kernels(w, w->exec))
-static int destroy_nodes(world *w, cch_graph *graph) {
-  cch_node_list list = {0};
-  int status = add_kernels(w, graph);
-  if (status == 0)
-    status = cch_graph_nodes(&list, graph);
-  if (status == 0)
-    status = cch_graph_destroy_nodes(graph, list.nodes, list.count, NULL);
-  cch_node_list_free(&list);
-  return status;
-}
-MAKES(graph_destroy_nodes, cch_graph, with_graph(&out, w, destroy_nodes))
 /* Adds a batch with memory nodes. The library first adds these to another graph. */
 static int add_batch_memory(world *w, cch_graph *graph) {
   (void)w;
@@ -294,18 +283,12 @@ static int graph_node_read(world *w, void **made) {
 OPERATION(graph_node_read, NULL)
 LISTS(graph_nodes, cch_node_list, cch_node_list_free, cch_graph_nodes(&out, w->graph))
 LISTS(graph_edges, cch_edge_list, cch_edge_list_free, cch_graph_edges(&out, w->graph))
-LISTS(graph_node_dependencies, cch_node_list, cch_node_list_free, cch_graph_node_dependencies(&out, w->copy))
-LISTS(graph_node_dependents, cch_node_list, cch_node_list_free, cch_graph_node_dependents(&out, w->node))
-static int graph_condition_is_used(world *w, void **made) {
-  (void)made;
-  int used;
-  return cch_graph_condition_is_used(&used, w->graph, 1);
-}
-OPERATION(graph_condition_is_used, NULL)
+LISTS(graph_node_dependencies, cch_node_list, cch_node_list_free, cch_graph_node_neighbours(&out, w->copy, false))
+LISTS(graph_node_dependents, cch_node_list, cch_node_list_free, cch_graph_node_neighbours(&out, w->node, true))
 static int graph_rewire(world *w, void **made) {
   (void)made;
-  int status = cch_graph_rewire(&w->node, &w->copy, 1, &w->copy, &w->fill, 1, CCH_EDGE_DEFAULT);
-  return status != 0 ? status : cch_graph_rewire(&w->copy, &w->fill, 1, &w->node, &w->copy, 1, CCH_EDGE_DEFAULT);
+  int status = cch_graph_rewire(w->copy, false, &w->node, 1, &w->fill, 1, CCH_EDGE_DEFAULT);
+  return status != 0 ? status : cch_graph_rewire(w->copy, false, &w->fill, 1, &w->node, 1, CCH_EDGE_DEFAULT);
 }
 OPERATION(graph_rewire, NULL)
 MAKES(graph_instantiate, cch_graph_exec,

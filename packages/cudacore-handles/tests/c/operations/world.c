@@ -69,7 +69,7 @@ static void open_graph(world *w) {
                              .bundle = w->bundle,
                              .context = w->context};
   OK(cch_graph_add(&w->branch, w->branching, &branching));
-  OK(cch_graph_rewire(NULL, NULL, 0, &w->node, &w->copy, 1, CCH_EDGE_DEFAULT));
+  OK(cch_graph_rewire(w->node, true, NULL, 0, &w->copy, 1, CCH_EDGE_DEFAULT));
   OK(cch_graph_instantiate(&w->exec, w->graph,
                            &(cch_instantiate_params){.size = sizeof(cch_instantiate_params), .context = w->context}));
   OK(cch_graph_exec_set(w->exec, w->node, &kernel, w->bundle, w->context)); /* the launch uses these parameters */

@@ -58,6 +58,31 @@ static int adapt(CUgraphNodeParams *params, CUgraph graph) {
   return CCH__CALL(cuGraphConditionalHandleCreate, (&native->handle, graph, native->ctx, 0, 0));
 }
 
+/* Returns whether a conditional node in a graph, or below it, uses a condition. The lock is held. */
+static bool uses_condition(const cch__level *level, CUgraphConditionalHandle condition) {
+  for (const cch__record *record = NULL; (record = cch__record_next(level, record)) != NULL;) {
+    const cch_bundle *bundle = record->raw != NULL ? record->bundle : NULL;
+    if (bundle != NULL && bundle->is_condition && ((cch__condition *)bundle->payload)->node.condition == condition)
+      return true;
+    for (const cch__level *child = record->children; child != NULL; child = child->next)
+      if (uses_condition(child, condition))
+        return true;
+  }
+  return false;
+}
+
+static int explain_conditional(const cch_graph *graph, const void *given, const char *operation) {
+  const CUgraphConditionalHandle condition = ((const cch_conditional_node *)given)->condition;
+  cch__graph_lock(graph);
+  const bool used = uses_condition(&graph->hierarchy->root, condition);
+  cch__graph_unlock(graph);
+  if (!used)
+    return CUDA_ERROR_INVALID_VALUE;
+  return cch__fail(CCH_EINVAL, operation,
+                   "a conditional node already uses the condition %#llx; each node needs a condition of its own",
+                   (unsigned long long)condition);
+}
+
 static int body(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle, const char *operation) {
   unsigned count;
   const CUgraph *bodies;
@@ -80,6 +105,7 @@ static int body(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bu
 const cch__node_type cch__node_type_conditional = {.fill = fill_conditional,
                                                    .get = get_conditional,
                                                    .added = take_bodies,
+                                                   .explain = explain_conditional,
                                                    .adapt = adapt,
                                                    .child = body,
                                                    .is_fixed = true};

@@ -89,9 +89,11 @@ static int get_memcpy(void *params, cch_graph_node *node, const cch_bundle *bund
   return CCH__NODE_GIVE(params, known, src_height);
 }
 
-static void explain(const void *given) {
+static int explain(const cch_graph *graph, const void *given, const char *operation) {
+  (void)graph, (void)operation;
   const cch_memcpy_node *node = given;
   cch__explain_graph_copy(node->dst, node->src);
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- drivers before 12.2 ---- */

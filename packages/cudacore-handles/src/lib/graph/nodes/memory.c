@@ -96,13 +96,7 @@ static int older_free(const cch__older_call *to, CUgraphNodeParams *params) {
   return CCH__OLDER_ADD(to, AddMemFreeNode, params->free.dptr);
 }
 
-const cch__node_type cch__node_type_alloc = {.fill = fill_alloc,
-                                             .get = get_alloc,
-                                             .added = take_address,
-                                             .is_fixed = true,
-                                             .older = older_alloc};
+const cch__node_type cch__node_type_alloc = {
+    .fill = fill_alloc, .get = get_alloc, .added = take_address, .is_fixed = true, .older = older_alloc};
 
-const cch__node_type cch__node_type_free = {.fill = fill_free,
-                                            .get = get_free,
-                                            .is_fixed = true,
-                                            .older = older_free};
+const cch__node_type cch__node_type_free = {.fill = fill_free, .get = get_free, .is_fixed = true, .older = older_free};

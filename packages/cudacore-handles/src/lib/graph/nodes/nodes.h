@@ -49,8 +49,11 @@ struct cch__node_type {
   void (*added)(cch__node_params *params);
   /* Changes the parameters of a node. NULL: calling the driver is enough. */
   int (*change)(CUgraphNode raw, cch__node_params *params, const char *operation);
-  /* Explains why the driver refused a node with these parameters. NULL: the driver's own message is enough. */
-  void (*explain)(const void *given);
+  /*
+   * Explains why the driver refused a node with these parameters, and returns the status for it. NULL: the driver's own
+   * message is enough.
+   */
+  int (*explain)(const cch_graph *graph, const void *given, const char *operation);
   /* Adapts parameters to another graph, in which they are tried. NULL: they are the same for all graphs. */
   int (*adapt)(CUgraphNodeParams *params, CUgraph graph);
   /* Reads the context of a node. NULL: the type has none, or the driver does not report it. */
