@@ -550,10 +550,9 @@ def _copy_array(device: Device, array: AnyArrayType, stream: Stream | IsStreamTy
 
 connect(copy_array=_copy_array)
 
-# ---- functions that the exchange API calls
-
 
 def _allocate_tensor(device_type: int, ordinal: int, nbytes: int) -> Buffer:
+    """Return memory of a DLPack device."""
     from cudacore_handles._memory.resource import LegacyPinnedMemoryResource
 
     if device_type == _native.DL_CUDA:
@@ -582,6 +581,5 @@ _native.connect(
     map_choices=tuple(CHOICES.items()),
     check_choice=check_choice,
     buffer_device=Buffer.__dlpack_device__,
-    allocate_tensor=_allocate_tensor,
     default_stream=lambda: default_stream()._raw,
 )

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DLPack's C exchange API for buffers and views: other libraries' C code calls it instead of __dlpack__. All functions
- * but the allocator are called with the GIL.
+ * DLPack's C exchange API for buffers and views: other libraries' C code calls it instead of __dlpack__. Its functions
+ * are called with the GIL; the allocator need not be.
  */
 #include "views/views.h"
 
@@ -51,10 +51,10 @@ int buffer_device(const state *st, PyObject *object, dl_device *out) {
 }
 
 /*
- * Fills in a tensor of the bytes of a buffer. The tensor is valid only as long as the buffer. Returns -1 with an
- * exception on failure.
+ * Fills in a tensor of the bytes of a buffer, and its flags. The tensor is valid only as long as the buffer. Returns -1
+ * with an exception on failure.
  */
-static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out, bool *read_only) {
+static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out, uint64_t *flags) {
   static int64_t one = 1;
   static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a buffer's size is a shape");
   dl_device device;
@@ -65,7 +65,7 @@ static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out, b
   if (box == NULL)
     return -1;
   int status = memory_check(st, box);
-  *read_only = cch_deviceptr_is_read_only(box) != 0;
+  *flags = cch_deviceptr_is_read_only(box) ? DL_READ_ONLY : 0;
   *out = (dl_tensor){
       .data = self->size != 0 ? (void *)self->base.raw : NULL,
       .device = device,
@@ -94,10 +94,10 @@ static int tensor_from_object(void *object, dl_tensor *out) {
   if (st == NULL)
     return -1;
   if (is_buffer(st, object)) {
-    bool read_only;
-    if (tensor_of_buffer(st, object, out, &read_only) < 0)
+    uint64_t flags;
+    if (tensor_of_buffer(st, object, out, &flags) < 0)
       return -1;
-    return read_only ? raise_read_only("buffer") : 0;
+    return flags != 0 ? raise_read_only("buffer") : 0;
   }
   if (!PyType_IsSubtype(Py_TYPE((PyObject *)object), st->view_type))
     return raise_no_array(object);
@@ -111,26 +111,50 @@ static int tensor_from_object(void *object, dl_tensor *out) {
   return 0;
 }
 
+/* Checks that DLPack can describe the elements of a view, and sets the flags of its tensor. -1 with an exception. */
+static int flags_of_view(const view *self, bool versioned, uint64_t *flags) {
+  *flags = self->read_only ? DL_READ_ONLY : 0;
+  if (self->tensor.dtype.code == DL_NO_CODE)
+    return raise_error(PyExc_BufferError,
+                       self->dtype != NULL && self->dtype != Py_None
+                           ? "DLPack has no type like the view's dtype: export view(dtype=...) of it"
+                           : "the view has no dtype, which DLPack needs: export view(dtype=...) of it");
+  if (!view_is_padded(self))
+    return 0;
+  *flags |= DL_PADDED;
+  return versioned ? 0
+                   : raise_error(PyExc_BufferError,
+                                 "the view has padded elements smaller than a byte, which DLPack before 1.0 cannot "
+                                 "describe; request a versioned tensor (max_version=(1, 0))");
+}
+
 /* Exports the tensor of a buffer or a view; NULL with an exception on failure. */
 static void *lend(const state *st, PyObject *object, bool versioned) {
-  const bool is_view = PyType_IsSubtype(Py_TYPE(object), st->view_type) != 0;
-  bool read_only = is_view && ((view *)object)->read_only;
+  const view *self = PyType_IsSubtype(Py_TYPE(object), st->view_type) ? (const view *)object : NULL;
   dl_tensor tensor;
-  if (!is_view && !is_buffer(st, object)) {
+  uint64_t flags;
+  if (self == NULL && !is_buffer(st, object)) {
     raise_no_array(object);
     return NULL;
   }
-  if (!is_view && tensor_of_buffer(st, object, &tensor, &read_only) < 0)
+  if ((self != NULL ? flags_of_view(self, versioned, &flags) : tensor_of_buffer(st, object, &tensor, &flags)) < 0)
     return NULL;
-  if (read_only && !versioned)
+  if ((flags & DL_READ_ONLY) != 0 && !versioned)
     return PyErr_Format(PyExc_BufferError,
                         "the %s is read-only, which DLPack before 1.0 cannot express; request a versioned tensor "
                         "(max_version=(1, 0))",
-                        is_view ? "view" : "buffer");
-  if (is_view)
-    return view_lend(st, object, versioned);
-  cch_deviceptr *box = handle_hold(object);
-  return box != NULL ? dlpack_lend(&tensor, box, NULL, versioned, read_only ? DL_READ_ONLY : 0) : NULL;
+                        self != NULL ? "view" : "buffer");
+  cch_deviceptr *box = NULL;
+  owner *keeper = NULL;
+  if (self == NULL)
+    box = handle_hold(object);
+  else if (self->box == NULL)
+    keeper = owner_make(st, object, false);
+  else if (memory_check(st, self->box) == 0)
+    box = cch_deviceptr_ref(self->box);
+  if (box == NULL && keeper == NULL)
+    return NULL;
+  return dlpack_lend(self != NULL ? &self->tensor : &tensor, box, keeper, versioned, flags);
 }
 
 static PyObject *export_capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
@@ -172,50 +196,13 @@ static int current_work_stream(int32_t device_type, int32_t device_id, void **ou
   return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Allocates a tensor with the type and the extents of another one, in C order. */
-static int allocate_like(const dl_tensor *prototype, dl_managed_tensor_versioned **out) {
-  const state *st = state_here();
-  dl_tensor wanted = *prototype;
-  wanted.strides = NULL;
-  view *like = st != NULL ? view_of_tensor(st, st->view_type, &wanted, DL_PADDED) : NULL;
-  if (like == NULL)
-    return -1;
-  PyObject *memory = PyObject_CallFunction(st->faces.allocate_tensor, "iiL", (int)wanted.device.type,
-                                           (int)wanted.device.id, (long long)(view_size(like) * like->itemsize));
-  cch_deviceptr *box = memory != NULL ? handle_hold(memory) : NULL;
-  *out = NULL;
-  if (box != NULL) {
-    like->tensor.data = (void *)((handle *)memory)->raw;
-    *out = dlpack_lend(&like->tensor, box, NULL, true, 0);
-  }
-  Py_XDECREF(memory);
-  Py_DECREF(like);
-  return *out != NULL ? 0 : -1;
-}
-
-/* Called with or without the GIL. Errors are reported only by set_error(). */
+/* As the memory resource of a tensor is not known, the caller must allocate it. */
 static int managed_allocator(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *error_context,
                              void (*set_error)(void *context, const char *kind, const char *message)) {
-  PyGILState_STATE gil = PyGILState_Ensure();
-  int status = allocate_like(prototype, out);
-  if (status < 0) {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *name = type != NULL ? PyObject_GetAttrString(type, "__name__") : NULL;
-    PyObject *text = value != NULL ? PyObject_Str(value) : NULL;
-    const char *kind = name != NULL ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    const char *message = text != NULL ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-    PyErr_Clear();
-    set_error(error_context, kind != NULL ? kind : "RuntimeError", message != NULL ? message : "no memory");
-    Py_XDECREF(name);
-    Py_XDECREF(text);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
-  }
-  PyGILState_Release(gil);
-  return status;
+  (void)prototype;
+  *out = NULL;
+  set_error(error_context, "NotImplementedError", "cudacore allocates no tensors for other libraries");
+  return -1;
 }
 
 static dl_exchange_api exchange_api = {

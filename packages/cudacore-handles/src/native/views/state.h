@@ -7,19 +7,18 @@
 #include <Python.h>
 
 #define VIEWS_FACES(X)                                                                                                 \
-  X(views, view)            /* the class StridedMemoryView */                                                          \
-  X(views, layout_of)       /* (shape, strides, itemsize) -> a _StridedLayout */                                       \
-  X(views, element_types)   /* a dict, the cache of element_type(): dtype -> tuple */                                  \
-  X(views, element_type)    /* (dtype, itemsize) -> (type in DLPack, itemsize, dtype or ...) */                        \
-  X(views, dtype_of)        /* (code, bits, lanes) -> the dtype of a type in DLPack */                                 \
-  X(views, dlpack_type_of)  /* (dtype) -> the type in DLPack: code | bits << 8 | lanes << 16 */                        \
-  X(views, interface_of)    /* (class, object, stream, name) -> a view of an object without DLPack */                  \
-  X(views, check_values)    /* (array, name): raises if the array's memory does not hold its values */                 \
-  X(views, map_choices)     /* (name, class) of each enumeration of tensor maps' options */                            \
-  X(views, check_choice)    /* (name, class, given): raises for a value that is not of the class */                    \
-  X(views, buffer_device)   /* (buffer) -> DLPack device */                                                            \
-  X(views, allocate_tensor) /* (device type, ordinal, bytes) -> a Buffer */                                            \
-  X(views, default_stream)  /* () -> the address of the default stream */
+  X(views, view)           /* the class StridedMemoryView */                                                           \
+  X(views, layout_of)      /* (shape, strides, itemsize) -> a _StridedLayout */                                        \
+  X(views, element_types)  /* a dict, the cache of element_type(): dtype -> tuple */                                   \
+  X(views, element_type)   /* (dtype, itemsize) -> (type in DLPack, itemsize, dtype or ...) */                         \
+  X(views, dtype_of)       /* (code, bits, lanes) -> the dtype of a type in DLPack */                                  \
+  X(views, dlpack_type_of) /* (dtype) -> the type in DLPack: code | bits << 8 | lanes << 16 */                         \
+  X(views, interface_of)   /* (class, object, stream, name) -> a view of an object without DLPack */                   \
+  X(views, check_values)   /* (array, name): raises if the array's memory does not hold its values */                  \
+  X(views, map_choices)    /* (name, class) of each enumeration of tensor maps' options */                             \
+  X(views, check_choice)   /* (name, class, given): raises for a value that is not of the class */                     \
+  X(views, buffer_device)  /* (buffer) -> DLPack device */                                                             \
+  X(views, default_stream) /* () -> the address of the default stream */
 
 #define VIEWS_TYPES(X) X(view) X(tensor_map)
 

@@ -130,27 +130,20 @@ static int fill_in(view *self, const dl_tensor *tensor, uint64_t flags) {
   return check_extents(self, -1);
 }
 
-view *view_of_tensor(const state *st, PyTypeObject *type, const dl_tensor *tensor, uint64_t flags) {
-  view *self = view_new(st, type, tensor->ndim);
-  if (self != NULL && fill_in(self, tensor, flags) < 0)
-    Py_CLEAR(self);
-  return self;
-}
-
 PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bool versioned, PyObject *exporting) {
   uint64_t flags;
   const dl_tensor *tensor = dlpack_tensor(managed, versioned, &flags);
   view *self = NULL;
   if (tensor != NULL && (exporting == Py_None || check_exchanged(st, exporting, tensor) == 0))
-    self = view_of_tensor(st, type, tensor, flags);
-  if (self == NULL) {
+    self = view_new(st, type, tensor->ndim);
+  if (self == NULL || fill_in(self, tensor, flags) < 0) {
+    Py_XDECREF(self);
     dlpack_delete(managed, versioned);
     return NULL;
   }
   self->managed = managed;
   self->versioned = versioned;
-  Py_INCREF(exporting);
-  self->exporting = exporting;
+  self->exporting = Py_NewRef(exporting);
   return (PyObject *)self;
 }
 
@@ -282,35 +275,6 @@ static PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssiz
   return (PyObject *)self;
 }
 
-/* ---- exporting a view as a tensor ---- */
-
-void *view_lend(const state *st, PyObject *object, bool versioned) {
-  view *self = (view *)object;
-  if (self->tensor.dtype.code == DL_NO_CODE)
-    return PyErr_Format(PyExc_BufferError,
-                        self->dtype != NULL && self->dtype != Py_None
-                            ? "DLPack has no type like the view's dtype: export view(dtype=...) of it"
-                            : "the view has no dtype, which DLPack needs: export view(dtype=...) of it");
-  uint64_t flags = self->read_only ? DL_READ_ONLY : 0;
-  if (view_is_padded(self)) {
-    if (!versioned)
-      return PyErr_Format(PyExc_BufferError,
-                          "the view has padded elements smaller than a byte, which DLPack before 1.0 cannot describe; "
-                          "request a versioned tensor (max_version=(1, 0))");
-    flags |= DL_PADDED;
-  }
-  owner *keeper = NULL;
-  if (self->box != NULL) {
-    if (memory_check(st, self->box) < 0)
-      return NULL;
-  } else {
-    keeper = owner_make(st, object, false);
-    if (keeper == NULL)
-      return NULL;
-  }
-  return dlpack_lend(&self->tensor, self->box != NULL ? cch_deviceptr_ref(self->box) : NULL, keeper, versioned, flags);
-}
-
 /* ---- the class ---- */
 
 static PyObject *tuple_of(const int64_t *numbers, int32_t count) {
@@ -359,16 +323,13 @@ static PyObject *get_strides(PyObject *object, void *closure) {
   return tuple_of(self->tensor.strides, self->tensor.ndim);
 }
 
-int64_t view_size(const view *self) {
+static PyObject *get_size(PyObject *object, void *closure) {
+  (void)closure;
+  const view *self = (view *)object;
   int64_t size = dlpack_has_elements(&self->tensor); /* the product of the other extents can be too large */
   for (int32_t i = 0; i < self->tensor.ndim && size != 0; i++)
     size *= self->tensor.shape[i];
-  return size;
-}
-
-static PyObject *get_size(PyObject *object, void *closure) {
-  (void)closure;
-  return PyLong_FromLongLong(view_size((view *)object));
+  return PyLong_FromLongLong(size);
 }
 
 static PyObject *get_dtype(PyObject *object, void *closure) {

@@ -81,14 +81,8 @@ int view_set_keeper(view *self, PyObject *keeper);
 int view_check_alignment(const view *self);
 int view_check_device(long long type);
 int view_check_class(const state *st, const char *function, PyObject *cls);
-/* Makes a view with the fields of a tensor, which keeps nothing alive. Returns NULL with an exception on failure. */
-view *view_of_tensor(const state *st, PyTypeObject *type, const dl_tensor *tensor, uint64_t flags);
-/* Returns the number of elements of a view. */
-int64_t view_size(const view *self);
 /* Makes a view of a tensor. Takes over the tensor even on failure, and then returns NULL with an exception. */
 PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bool versioned, PyObject *exporting);
-/* Exports the tensor of a view; NULL with an exception on failure. */
-void *view_lend(const state *st, PyObject *object, bool versioned);
 
 /* ---- view_from.c ---- */
 
