@@ -94,7 +94,10 @@ def type_given(dtype: Any) -> ElementType:
 
 
 def dlpack_type_of(dtype: Any) -> int:
-    """Return the DLPack type of a NumPy dtype; the type of raw data if DLPack has none."""
+    """Return the DLPack type of a NumPy dtype or a typestr; the type of raw data if DLPack has none."""
+    if isinstance(dtype, str):
+        known = _pair_of_typestr(dtype)
+        return pack_type(*known) if known is not None else _NO_TYPE
     lanes = 1
     itemsize = dtype.itemsize
     if dtype.subdtype is not None:
@@ -137,12 +140,16 @@ def dtype_of(code: int, bits: int, lanes: int) -> Any:
     return scalar if lanes == 1 else np.dtype((scalar, (lanes,)))
 
 
+def _pair_of_typestr(typestr: str) -> tuple[int, int] | None:
+    return _BY_TYPESTR.get(typestr) or _BY_TYPESTR.get(typestr.replace("=", _NATIVE, 1).replace("|", _NATIVE, 1))
+
+
 def type_of_interface(interface: dict[str, Any], obj: Any) -> ElementType:
     """Return the type of the elements of an array interface."""
     typestr = interface["typestr"]
     if not isinstance(typestr, str):
         raise TypeError(f"the typestr of {type(obj).__name__} is {typestr!r}; it must be a str such as '<f4'")
-    pair = _BY_TYPESTR.get(typestr) or _BY_TYPESTR.get(typestr.replace("=", _NATIVE, 1).replace("|", _NATIVE, 1))
+    pair = _pair_of_typestr(typestr)
     if pair is not None:
         return ElementType(pack_type(*pair), pair[1] // 8, ...)
     import numpy as np

@@ -488,28 +488,19 @@ class _StridedLayout:
             raise ValueError(f"The axis {at} stride must be 1, got {strides[at]}.")
         if max(new, self.itemsize) % min(new, self.itemsize):
             raise ValueError(f"new itemsize ({new}) must be a multiple or a divisor of the old one ({self.itemsize}).")
-        others = [other for other in range(self.ndim) if other != at]
-        offset = self.slice_offset
-        if new < self.itemsize:
-            factor = self.itemsize // new
-            shape[at] *= factor
-            for other in others:
-                strides[other] *= factor
-            offset *= factor
-        else:
-            factor = new // self.itemsize
-            if data_ptr % new:
-                raise ValueError(f"The data pointer ({data_ptr}) must be aligned to the packed itemsize ({new}).")
-            if shape[at] % factor:
-                raise ValueError(f"The axis {at} extent ({shape[at]}) must be divisible by {factor}.")
-            if offset % factor:
-                raise ValueError(f"The slice offset ({offset}) must be divisible by {factor}.")
-            for other in others:
-                if strides[other] % factor:
-                    raise ValueError(f"The axis {other} stride ({strides[other]}) must be divisible by {factor}.")
-                strides[other] //= factor
-            shape[at] //= factor
-            offset //= factor
+        if new > self.itemsize and data_ptr % new:
+            raise ValueError(f"The data pointer ({data_ptr}) must be aligned to the packed itemsize ({new}).")
+
+        def scaled(number: int, what: str) -> int:
+            if number * self.itemsize % new:
+                raise ValueError(f"The {what} ({number}) must be divisible by {new // self.itemsize}.")
+            return number * self.itemsize // new
+
+        shape[at] = scaled(shape[at], f"axis {at} extent")
+        offset = scaled(self.slice_offset, "slice offset")
+        for other in range(self.ndim):
+            if other != at:
+                strides[other] = scaled(strides[other], f"axis {other} stride")
         if not keep_dim and shape[at] == 1:
             del shape[at], strides[at]
         return self._make(tuple(shape), tuple(strides), check_itemsize("itemsize", new), offset)

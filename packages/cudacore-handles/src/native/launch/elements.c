@@ -45,30 +45,14 @@ int check_other_element(const destination *to, PyObject *value, unsigned given) 
   return result ? 0 : -1;
 }
 
-/* Reads a typestr, such as "<f4"; 0 if it is none of a number, or of the other byte order. */
-static unsigned element_of_typestr(const char *text) {
-  if (text[0] == '\0' || text[0] == '>' || text[1] == '\0' || text[2] < '1' || text[2] > '9')
-    return 0;
-  unsigned size = (unsigned)(text[2] - '0');
-  if (text[3] != '\0') {
-    if (text[2] != '1' || text[3] != '6' || text[4] != '\0')
-      return 0;
-    size = 16;
-  }
-  static const char kinds[] = "iufcb";
-  static const uint8_t codes[] = {DL_INT, DL_UINT, DL_FLOAT, DL_COMPLEX, DL_BOOL};
-  const char *kind = strchr(kinds, text[1]);
-  return kind != NULL ? codes[kind - kinds] | 8 * size << 8 : 0;
-}
-
 int check_element_of_interface(const destination *to, PyObject *value, PyObject *interface) {
+  unsigned long packed = DL_NO_CODE;
   PyObject *typestr = PyObject_GetItem(interface, to->st->names.typestr);
-  const char *text = typestr ? PyUnicode_AsUTF8AndSize(typestr, NULL) : NULL;
-  unsigned element = text ? element_of_typestr(text) : 0;
-  if (!text)
+  if (typestr == NULL)
     PyErr_Clear(); /* without a typestr, the type is not known */
+  const int status = typestr != NULL && PyUnicode_Check(typestr) ? type_of_dtype(to->st, typestr, &packed) : 0;
   Py_XDECREF(typestr);
-  return element != 0 ? check_element(to, value, element) : 0;
+  return status < 0 ? -1 : check_element(to, value, packed & 0xFFFF);
 }
 
 /* Finds the type of a dtype that was used before. */

@@ -112,40 +112,28 @@ static const narrow_format binary16 = {5, 10, "binary16"}, bfloat16 = {8, 7, "bf
 
 /* Rounds to a 16-bit format, ties to even; false if a finite number is too large. */
 static bool narrow(double number, const narrow_format *format, uint16_t *out) {
-  uint64_t bits;
-  memcpy(&bits, &number, sizeof bits);
-  int bias = (1 << (format->exponent_bits - 1)) - 1, kept = format->fraction_bits;
-  uint16_t sign = (uint16_t)(bits >> 48 & 0x8000);
-  uint16_t infinity = (uint16_t)(((1 << format->exponent_bits) - 1) << kept);
-  int exponent = (int)(bits >> 52 & 0x7FF) - 1023;
-  uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
-  if (exponent == 1024) { /* infinity, or a NaN, which becomes quiet and keeps the part of its payload that fits */
-    *out = (uint16_t)(sign | infinity | (fraction ? UINT64_C(1) << (kept - 1) | fraction >> (52 - kept) : 0));
-    return true;
+  const int bias = (1 << (format->exponent_bits - 1)) - 1, kept = format->fraction_bits;
+  const uint64_t infinity = (((UINT64_C(1) << format->exponent_bits) - 1) << kept);
+  const uint16_t sign = signbit(number) ? 0x8000 : 0;
+  uint64_t result = infinity;
+  if (isnan(number)) {
+    result |= UINT64_C(1) << (kept - 1);
+  } else if (isfinite(number)) {
+    int exponent;
+    frexp(number, &exponent);
+    if (number == 0 || exponent < 2 - bias) /* subnormal in this format */
+      exponent = 2 - bias;
+    /*
+     * The number in units of its last place has the leading bit where the exponent ends. It is not there in a subnormal
+     * number. So the sum is right in both cases, also if rounding carries.
+     */
+    const double units = rint(ldexp(fabs(number), kept + 1 - exponent));
+    result = (uint64_t)units + ((uint64_t)(exponent - 2 + bias) << kept);
+    if (result >= infinity)
+      return false;
   }
-  if (exponent > bias)
-    return false;
-  /*
-   * The result of the shift has the exponent and fraction of a normal number, or the fraction of a subnormal one. If
-   * rounding carries into the exponent, the result is right in both cases.
-   */
-  uint64_t value;
-  int shift = 52 - kept;
-  if (exponent >= 1 - bias) {
-    value = (uint64_t)(exponent + bias) << 52 | fraction;
-  } else {
-    value = UINT64_C(1) << 52 | fraction;
-    shift += 1 - bias - exponent;
-  }
-  if (shift > 53) { /* less than half of the smallest subnormal */
-    *out = sign;
-    return true;
-  }
-  uint64_t result = value >> shift, rest = value & ((UINT64_C(1) << shift) - 1), tie = UINT64_C(1) << (shift - 1);
-  if (rest > tie || (rest == tie && (result & 1)))
-    ++result;
   *out = (uint16_t)(sign | result);
-  return result < infinity;
+  return true;
 }
 
 static int store_narrow(unsigned char *out, double number, const narrow_format *format) {

@@ -12,7 +12,7 @@
   X(views, element_types)  /* a dict, the cache of element_type(): dtype -> tuple */                                   \
   X(views, element_type)   /* (dtype, itemsize) -> (type in DLPack, itemsize, dtype or ...) */                         \
   X(views, dtype_of)       /* (code, bits, lanes) -> the dtype of a type in DLPack */                                  \
-  X(views, dlpack_type_of) /* (dtype) -> the type in DLPack: code | bits << 8 | lanes << 16 */                         \
+  X(views, dlpack_type_of) /* (dtype or typestr) -> the type in DLPack: code | bits << 8 | lanes << 16 */              \
   X(views, interface_of)   /* (class, object, stream, name) -> a view of an object without DLPack */                   \
   X(views, check_values)   /* (array, name): raises if the array's memory does not hold its values */                  \
   X(views, map_choices)    /* (name, class) of each enumeration of tensor maps' options */                             \

@@ -86,7 +86,10 @@ PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bo
 
 /* ---- view_from.c ---- */
 
-/* Gets DLPack's type of a dtype of NumPy, packed as code | bits << 8 | lanes << 16; -1 with an exception on failure. */
+/*
+ * Gets DLPack's type of a dtype of NumPy, or of the typestr of an interface, packed as code | bits << 8 | lanes << 16.
+ * Returns -1 with an exception on failure.
+ */
 int type_of_dtype(const state *st, PyObject *dtype, unsigned long *out);
 
 /* ---- tensor_map.c ---- */
