@@ -496,9 +496,6 @@ def launch(stream: IsStreamType, config: Any, kernel: Any, /, *kernel_args: Kern
     >>> core.launch(stream, core.LaunchConfig(grid=1, block=32), twice, buffer)
     """
 
-def launch_now(stream: StreamHandle, config: Config, kernel: KernelHandle, args: tuple[Any, ...], /) -> None:
-    """Launch with arguments that were checked before, and a kernel whose layout is known."""
-
 def pack(layout: bytes, args: tuple[Any, ...], device: int | None = None, /) -> bytes:
     """Return the argument block of a launch: each value at its parameter's offset, with zeros as padding.
 
@@ -549,12 +546,6 @@ def is_exchange_api(capsule: object, /) -> bool:
 
 def export_capsule(exported: BufferHandle | ViewHandle, versioned: bool, /) -> object:
     """Return a DLPack capsule of a buffer or a view, which keeps the memory."""
-
-def read_capsule(capsule: object, /) -> tuple[int, int, int, int]:
-    """Read a DLPack capsule without consuming it.
-
-    Return the address of the first element, the device type and id, and the type of the elements: code | bits << 8.
-    """
 
 def from_dlpack(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V:
     """Make a view of an array by DLPack: by its C exchange API if the type has one, and otherwise by ``__dlpack__``.

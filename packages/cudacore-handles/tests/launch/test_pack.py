@@ -214,17 +214,3 @@ def test_wrong_count_names_the_parameters(sizes: tuple[int, ...], given_count: i
     """Surplus arguments would be dropped silently, or missing ones be read from memory beyond the arguments."""
     with pytest.raises(TypeError, match=message):
         _native.pack(layout(*sizes), (1,) * given_count)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: _native.pack("x", ()), "layout must be bytes, not 'str'"),  # type: ignore[arg-type]
-        (lambda: _native.pack(b"", []), "args must be a tuple, not 'list'"),  # type: ignore[arg-type]
-        (lambda: _native.pack(b""), r"pack\(layout, args\) takes 2 arguments, but 1 was given"),  # type: ignore[call-arg]
-    ],
-)
-def test_wrong_types_of_the_functions_own_arguments(call: Callable[[], None], message: str) -> None:
-    """If this package calls a function with arguments of wrong types, the interpreter would crash."""
-    with pytest.raises(TypeError, match=message):
-        call()

@@ -281,6 +281,9 @@ def test_a_capsule_is_used_once() -> None:
         View.from_dlpack(exporter)
     del view
     assert array.deleted == 1
+    array.name = b"used_dltensor"
+    with pytest.raises(ValueError, match='name is "used_dltensor"'):
+        View.from_dlpack(array)  # the destructor of the capsule runs while the exception is set
     with pytest.raises(TypeError, match="a DLPack capsule is needed, not <class 'int'>"):
         View.from_dlpack(Exporter(3))
 

@@ -138,7 +138,7 @@ def test_the_stream_of_a_borrowed_array(buffer: Buffer, stream: Stream, producer
     assert View.from_any_interface(told, -1).__cuda_array_interface__["stream"] is None
     pinned = View.from_dlpack(Array(4096, (4,), device=(CUDA_HOST, 0)), -1)
     pinned.__dlpack__()
-    assert pinned.exporting_obj.streams == [-1]  # type: ignore[attr-defined]
+    assert pinned.exporting_obj.streams == [None]  # type: ignore[attr-defined]
 
 
 def test_the_stream_of_a_borrowed_array_in_a_capture(

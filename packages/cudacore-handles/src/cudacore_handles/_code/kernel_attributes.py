@@ -188,17 +188,28 @@ class KernelOccupancy(Made):
             check(lib.cch_occupancy_max_potential_block_size(out, out + 1, kernel, shared_of, shared, limit, ffi.NULL))
 
         function: Any = _c_function(dynamic_shared_memory_needed)
-        if callable(function):
-            needed = _SharedMemoryNeeded(function)
-            query(needed.callback, 0)
-            needed.raise_failure()
-            if self._allow(needed.results):
-                query(needed.callback, 0)
-                needed.raise_failure()
-        else:
+        if not callable(function):
             shared = _whole("dynamic_shared_memory_needed", function, 0, _SIZE_MAX)
             self._allow([shared])
             query(ffi.NULL, shared)
+            return MaxPotentialBlockSizeOccupancyResult(*out)
+        results: set[int] = set()
+        failures: list[BaseException] = []
+
+        def needed(block_size: int) -> int:
+            if failures:
+                return 0
+            shared = _whole("the result of dynamic_shared_memory_needed", function(block_size), 0, _SIZE_MAX)
+            results.add(shared)
+            return shared
+
+        # A C function cannot report a failure to the driver: it returns 0, and the exception is raised afterwards.
+        callback = ffi.callback("cch_shared_bytes_fn", needed, onerror=lambda _, failure, __: failures.append(failure))
+        query(callback, 0)
+        if not failures and self._allow(results):
+            query(callback, 0)
+        if failures:
+            raise failures[0]
         return MaxPotentialBlockSizeOccupancyResult(*out)
 
     def available_dynamic_shared_memory_per_block(self, num_blocks_per_multiprocessor: int, block_size: int) -> int:
@@ -289,32 +300,6 @@ class KernelOccupancy(Made):
         attributes = self._kernel.attributes[result_of(lib.cch_current_device) if device_id is None else device_id]
         limit = attributes._max_dynamic_shared()
         return attributes._allow_dynamic_shared(max((size for size in sizes if size <= limit), default=0))
-
-
-class _SharedMemoryNeeded:
-    """A C function that exists during one call, and calls a Python function that maps threads per block to bytes."""
-
-    def __init__(self, function: Callable[[int], int]) -> None:
-        self._function = function
-        self._failure: BaseException | None = None
-        self.results: set[int] = set()
-        self.callback = ffi.callback("cch_shared_bytes_fn", self._call)
-
-    def _call(self, block_size: int) -> int:
-        # The C function cannot report a failure to the driver: it returns 0, and raise_failure() raises the exception.
-        if self._failure is not None:
-            return 0
-        try:
-            shared = _whole("the result of dynamic_shared_memory_needed", self._function(block_size), 0, _SIZE_MAX)
-        except BaseException as failure:
-            self._failure = failure
-            return 0
-        self.results.add(shared)
-        return shared
-
-    def raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
 
 
 def _c_function(needed: object) -> object:

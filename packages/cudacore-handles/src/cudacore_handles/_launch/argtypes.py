@@ -292,8 +292,9 @@ def read_array(value: Any, size: int, kind: int) -> _Answer:
         raise TypeError(
             f"{_name(value)} is on a device that is not CUDA's (DLPack type {device_type}); copy it to the device first"
         )
-    address, capsule, element = _read_dlpack(value, device_type)
-    return address, device if device_type == _native.DL_CUDA else _native.ANY_DEVICE, capsule, element
+    # Nothing is synchronized (stream -1): the caller must order the launch after the array's work.
+    view = _native.from_dlpack(_native.ViewHandle, value, -1)
+    return view.ptr, device if device_type == _native.DL_CUDA else _native.ANY_DEVICE, view, view._type & 0xFFFF
 
 
 def _read_host_array(value: Any, size: int, kind: int) -> _Answer:
@@ -409,21 +410,6 @@ def refuse_element(value: Any, wanted: int, given: int) -> NoReturn:
         f"{_name(value)} is an array of {name_of_element(given)}, but the parameter is a pointer to {C_NAMES[name]}; "
         f"convert it to {name}, or pass its view as {name}, or its address, if this is meant"
     )
-
-
-def _read_dlpack(value: Any, device_type: int) -> tuple[int, object, int]:
-    """Return the address of an array's first element, the capsule that it was exported in, and the elements' type.
-
-    The capsule is not consumed, so releasing it runs its deleter. Nothing is synchronized (stream -1): the caller must
-    order the launch after the array's work.
-    """
-    stream = None if device_type == _native.DL_CUDA_HOST else -1
-    try:
-        capsule = value.__dlpack__(stream=stream, max_version=(1, 0))
-    except TypeError:  # a producer from before DLPack 1.0
-        capsule = value.__dlpack__(stream=stream)
-    address, _, _, element = _native.read_capsule(capsule)
-    return address, capsule, element
 
 
 def _name(value: Any) -> str:

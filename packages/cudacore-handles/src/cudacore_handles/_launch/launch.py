@@ -34,23 +34,23 @@ def prepare(
     stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]
 ) -> PreparedLaunch:
     """Check the arguments once for many launches; see :meth:`Kernel.prepare`."""
-    accepted, ready = _check(stream, config, kernel, kernel_args, stacklevel=4)
+    accepted, _, ready = _check(stream, config, kernel, kernel_args, stacklevel=4)
     gate = accepted if isinstance(stream, _native.Builder) else None
     return PreparedLaunch(accepted, config, ready, kernel_args, gate)
 
 
 def _check(
-    stream: object, config: object, kernel: object, kernel_args: tuple[object, ...], *, stacklevel: int
-) -> tuple[Stream, Kernel]:
+    stream: object, config: object, kernel: object, kernel_args: tuple[object, ...], *, stacklevel: int = 2
+) -> tuple[Stream, LaunchConfig, Kernel]:
     """Check a launch's arguments, and prepare the kernel: find its layout, and allow the shared memory.
 
-    Return the stream, and the kernel with its layout.
+    Return the stream, the configuration, and the kernel with its layout.
     """
     accepted = Stream_accept(stream, allow_stream_protocol=True)
     checked_config, checked_kernel = check_kernel(config, kernel)
     if checked_config.shmem_size:
         checked_kernel._allow_shared(checked_config.shmem_size, accepted.device)
-    return accepted, checked_kernel._ready(accepted.context, kernel_args, stacklevel=stacklevel)
+    return accepted, checked_config, checked_kernel._ready(accepted.context, kernel_args, stacklevel=stacklevel)
 
 
 def check_kernel(config: object, kernel: object) -> tuple[LaunchConfig, Kernel]:
@@ -59,12 +59,6 @@ def check_kernel(config: object, kernel: object) -> tuple[LaunchConfig, Kernel]:
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a Kernel, not {type_text(kernel)}; ObjectCode.get_kernel() gives one")
     return checked, kernel
-
-
-def _launch_checked(stream: object, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]) -> None:
-    """Launch with arguments that the extension module did not accept at once; raise an error if one is wrong."""
-    accepted, ready = _check(stream, config, kernel, kernel_args, stacklevel=3)
-    _native.launch_now(accepted, config, ready, kernel_args)
 
 
 def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:
@@ -146,7 +140,7 @@ _native.connect(
     "launch",
     config=LaunchConfig,
     kernel=Kernel,
-    launch_checked=_launch_checked,
+    check_launch=_check,
     explain=_explain,
     resolve=resolve,
     read_array=read_array,

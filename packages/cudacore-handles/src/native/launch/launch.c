@@ -161,18 +161,20 @@ static PyObject *launch_faces(const state *st, PyObject *stream, PyObject *setti
   return result;
 }
 
-static PyObject *launch_slowly(const state *st, PyObject *const *arguments, Py_ssize_t count) {
+/*
+ * Has Python code check the arguments of a launch, and prepare the kernel. Returns a tuple of a stream, the
+ * configuration, and a kernel whose layout is known.
+ */
+static PyObject *check_slowly(const state *st, PyObject *const *arguments, Py_ssize_t count) {
   PyObject *values = PyTuple_New(count - 3);
   if (!values)
     return NULL;
-  for (Py_ssize_t i = 3; i < count; i++) {
-    Py_INCREF(arguments[i]);
-    PyTuple_SetItem(values, i - 3, arguments[i]);
-  }
-  PyObject *result =
-      PyObject_CallFunctionObjArgs(st->faces.launch_checked, arguments[0], arguments[1], arguments[2], values, NULL);
+  for (Py_ssize_t i = 3; i < count; i++)
+    PyTuple_SetItem(values, i - 3, Py_NewRef(arguments[i]));
+  PyObject *checked =
+      PyObject_CallFunctionObjArgs(st->faces.check_launch, arguments[0], arguments[1], arguments[2], values, NULL);
   Py_DECREF(values);
-  return result;
+  return checked;
 }
 
 /*
@@ -212,11 +214,15 @@ static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t
   unsigned shared = ready ? ((config *)settings)->config.shared_bytes : 0;
   if (shared != 0)
     ready = shared_allowed((kernel *)face, shared, stream);
-  PyObject *result = NULL;
+  const values given = {.array = arguments + 3, .count = count - 3};
+  PyObject *checked = ready ? NULL : check_slowly(st, arguments, count), *result = NULL;
   if (ready)
-    result = launch_faces(st, stream, settings, face, (values){.array = arguments + 3, .count = count - 3});
+    result = launch_faces(st, stream, settings, face, given);
+  else if (checked != NULL)
+    result = launch_faces(st, PyTuple_GetItem(checked, 0), settings, PyTuple_GetItem(checked, 2), given);
   Py_DECREF(stream);
-  return ready ? result : launch_slowly(st, arguments, count);
+  Py_XDECREF(checked);
+  return result;
 }
 
 /*
@@ -232,16 +238,6 @@ static int check_launch(const state *st, PyObject *const *given) {
   if (!kernel_has_layout((kernel *)given[2]))
     return raise_error(PyExc_ValueError, "the kernel's layout is not known yet; read its arguments_info first");
   return 0;
-}
-
-static PyObject *launch_now(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  const state *st = PyModule_GetState(module);
-  if (check_argument_count("launch_now(stream, config, kernel, args)", count, 4) < 0)
-    return NULL;
-  if (check_launch(st, arguments) < 0)
-    return NULL;
-  values given = {.tuple = arguments[3], .count = PyTuple_Size(arguments[3])};
-  return launch_faces(st, arguments[0], arguments[1], arguments[2], given);
 }
 
 int target_take(const state *st, PyObject *const *given, target *out) {
@@ -340,7 +336,6 @@ static PyType_Spec config_spec = TYPE_SPEC("cudacore_handles.LaunchConfig", conf
 
 static PyMethodDef functions[] = {
     {"launch", FASTCALL(launch), METH_FASTCALL | METH_KEYWORDS, DOC_launch},
-    {"launch_now", FASTCALL(launch_now), METH_FASTCALL, DOC_launch_now},
     {NULL, NULL, 0, NULL},
 };
 

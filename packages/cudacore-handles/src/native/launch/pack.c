@@ -365,10 +365,6 @@ static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     return NULL;
   if (checked && device < 0)
     return PyErr_Format(PyExc_ValueError, "device is %ld; it must be the ordinal of a device, or None", device);
-  if (!PyTuple_Check(arguments[1])) {
-    raise_about(PyExc_TypeError, "args must be a tuple, not '%U'", arguments[1], 0, 0);
-    return NULL;
-  }
   /*
    * No other code can see the new object yet, so its bytes may be written. The empty bytes object is shared, but
    * nothing is written to it.

@@ -24,7 +24,6 @@ typedef struct prepared {
   PyObject *lock;  /* a private view of the block, because a bytearray that has a view cannot be resized */
   PyObject *gate;  /* the stream of a graph builder, which is closed when the builder takes no work; or NULL */
   kept *kept;
-  bool cleared; /* the garbage collector has released the owners of the values */
   PyObject *weak;
 } prepared;
 
@@ -121,8 +120,6 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
   const state *st = self->st;
   if (keywords && PyDict_Size(keywords))
     return PyErr_Format(PyExc_TypeError, "a prepared launch takes no keyword arguments");
-  if (self->cleared)
-    return PyErr_Format(PyExc_ValueError, "this PreparedLaunch was garbage, and has lost its arguments");
   /* The launch uses a copy, so that other threads can write the block while the GIL is released. */
   size_t size = (size_t)self->params.total;
   unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&self->params, stack);
@@ -253,6 +250,7 @@ static PyObject *prepared_block(PyObject *self, void *closure) {
   return PyMemoryView_FromObject(((prepared *)self)->block);
 }
 
+/* tp_clear is not needed: in a cycle, an argument refers to this object, and its tp_clear breaks the cycle. */
 static int prepared_traverse(PyObject *object, visitproc visit, void *arg) {
   const prepared *self = (prepared *)object;
   Py_VISIT(Py_TYPE(object));
@@ -264,15 +262,6 @@ static int prepared_traverse(PyObject *object, visitproc visit, void *arg) {
     for (Py_ssize_t i = 0; i < self->kept->owners.count; i++)
       Py_VISIT(items[i].object);
   }
-  return 0;
-}
-
-static int prepared_clear(PyObject *object) {
-  prepared *self = (prepared *)object;
-  /* The object can still be called, so its own fields remain. Only the owners of the values are released. */
-  self->cleared = true;
-  if (self->kept != NULL && shared_get(&self->kept->references) == 1)
-    owners_unref(&self->kept->owners);
   return 0;
 }
 
@@ -306,7 +295,6 @@ static PyType_Slot prepared_slots[] = {
     {Py_tp_call, (void *)prepared_call},
     {Py_tp_repr, (void *)prepared_repr},
     {Py_tp_traverse, (void *)prepared_traverse},
-    {Py_tp_clear, (void *)prepared_clear},
     {Py_tp_dealloc, (void *)prepared_dealloc},
     {Py_tp_members, prepared_members},
     {Py_tp_getset, prepared_properties},

@@ -8,12 +8,12 @@
 #include <stdatomic.h>
 
 #define LAUNCH_FACES(X)                                                                                                \
-  X(launch, config)         /* the class LaunchConfig */                                                               \
-  X(launch, kernel)         /* the class Kernel */                                                                     \
-  X(launch, launch_checked) /* the slow path: launches, or raises an error that explains why that is not possible */   \
-  X(launch, explain)        /* (status, config, kernel): raises for a launch that was refused */                       \
-  X(launch, resolve)        /* (type, value) -> whether values of a type, which it registers, can be arguments */      \
-  X(launch, read_array)     /* (array, size) -> the address of an array that arrays.c cannot read itself */            \
+  X(launch, config)       /* the class LaunchConfig */                                                                 \
+  X(launch, kernel)       /* the class Kernel */                                                                       \
+  X(launch, check_launch) /* (stream, config, kernel, args) -> (stream, config, kernel), checked and prepared */       \
+  X(launch, explain)      /* (status, config, kernel): raises for a launch that was refused */                         \
+  X(launch, resolve)      /* (type, value) -> whether values of a type, which it registers, can be arguments */        \
+  X(launch, read_array)   /* (array, size) -> the address of an array that arrays.c cannot read itself */              \
   X(launch,                                                                                                            \
     refuse_element)       /* (array, wanted, given): raises for an array of another type than the kernel's pointer */  \
   X(launch, check_device) /* (value, address, device): raises if the device cannot access the memory */

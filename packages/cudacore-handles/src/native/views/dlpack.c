@@ -189,36 +189,6 @@ void *dlpack_take(PyObject *capsule, bool *versioned) {
   return managed;
 }
 
-/* ---- the module's functions ---- */
-
-static PyObject *read_capsule(PyObject *module, PyObject *capsule) {
-  (void)module;
-  uint64_t flags;
-  unsigned long long address = 0;
-  dl_device device = {0};
-  unsigned type = 0;
-  if (name_to_take(capsule) == NULL)
-    return NULL;
-  LOCK_OBJECT(capsule); /* nobody takes and deletes the tensor meanwhile */
-  const char *name = name_to_take(capsule);
-  const dl_tensor *tensor =
-      name != NULL ? dlpack_tensor(PyCapsule_GetPointer(capsule, name), name == versioned_name, &flags) : NULL;
-  if (tensor != NULL) {
-    address = dlpack_address(tensor);
-    device = tensor->device;
-    type = tensor->dtype.code | (unsigned)tensor->dtype.bits << 8;
-  }
-  UNLOCK_OBJECT();
-  return PyErr_Occurred() ? NULL : Py_BuildValue("(KiiI)", address, (int)device.type, (int)device.id, type);
-}
-
-static PyMethodDef functions[] = {
-    {"read_capsule", read_capsule, METH_O, DOC_read_capsule},
-    {NULL, NULL, 0, NULL},
-};
-
-/* ---- tensors of other libraries ---- */
-
 /*
  * Returns whether a tensor can be the real or the imaginary part of a complex tensor: the strides of such a part are
  * even.
@@ -260,8 +230,8 @@ int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor) 
 }
 
 int add_dlpack_constants(PyObject *module) {
-  if (PyModule_AddFunctions(module, functions) < 0 || PyModule_AddIntMacro(module, DL_CPU) < 0 ||
-      PyModule_AddIntMacro(module, DL_CUDA) < 0 || PyModule_AddIntMacro(module, DL_CUDA_HOST) < 0)
+  if (PyModule_AddIntMacro(module, DL_CPU) < 0 || PyModule_AddIntMacro(module, DL_CUDA) < 0 ||
+      PyModule_AddIntMacro(module, DL_CUDA_HOST) < 0)
     return -1;
   return PyModule_AddIntMacro(module, DL_CUDA_MANAGED);
 }

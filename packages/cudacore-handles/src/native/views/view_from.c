@@ -296,7 +296,7 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
   if (device == 0)
     return NULL;
   PyObject *consumer;
-  if (device == DL_CPU) { /* the CPU has no streams */
+  if (device == DL_CPU || (device == DL_CUDA_HOST && stream == NO_ORDER)) { /* the host has no streams */
     consumer = Py_None;
     Py_INCREF(consumer);
   } else if (stream < NO_ORDER) {
@@ -310,7 +310,7 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
     return NULL;
   bool versioned;
   void *managed = dlpack_take(capsule, &versioned);
-  Py_DECREF(capsule);
+  KEEPING_EXCEPTION(Py_DECREF(capsule)); /* its destructor can run any code */
   return managed != NULL ? view_of_managed(st, type, managed, versioned, object) : NULL;
 }
 
