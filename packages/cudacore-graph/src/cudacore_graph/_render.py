@@ -187,8 +187,8 @@ def _dot_lines(graph: _Pictured, prefix: str, tabs: str) -> Iterator[str]:
             yield from _dot_lines(inner, inside, f"{tabs}\t\t")
             yield f"{tabs}\t}}"
             later = {second for _, second in inner.edges}
-            for first in [f"{inside}{i}" for i in range(inner.size) if i not in later] or [inside]:
-                yield f"{tabs}\t{name} -> {first} [style=dashed]"
+            for begin in [f"{inside}{i}" for i in range(inner.size) if i not in later] or [inside]:
+                yield f"{tabs}\t{name} -> {begin} [style=dashed]"
         yield f"{tabs}}}"
     for first, second in graph.edges:
         yield f"{tabs}{prefix}{first} -> {prefix}{second}"

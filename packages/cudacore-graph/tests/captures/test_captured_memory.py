@@ -78,7 +78,9 @@ def test_functions(device: ch.Device, stream: ch.Stream) -> None:
         stream.callback(Function())
         stream.callback(take, user_data=b"abc")
         assert seen == []
-    assert len(builder.graph_definition.nodes()) == 2
+    first, second = builder.graph_definition.sorted_nodes()
+    assert (type(first.function), second.function) == (Function, None)  # type: ignore[attr-defined]
+    del first, second
     graph = builder.complete()
     builder.close()
     del take

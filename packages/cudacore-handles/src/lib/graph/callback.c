@@ -23,46 +23,35 @@ static void CUDA_CB call_once(void *data) {
   cch_callback_leave();
 }
 
-/*
- * Submits the call of a function to a stream. If other code is capturing the stream, each launch of the captured graph
- * calls the function, and that graph keeps the function.
- */
-static int call_in_stream(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle, int captured,
-                          const char *operation) {
-  cch_bundle *kept;
-  int status = cch__bundle_wrap(&kept, NULL, bundle, sizeof(cch__host_call), operation);
-  if (status != 0)
-    return status;
-  cch__host_call *call = kept->payload;
-  *call = (cch__host_call){function, data};
+/* Submits the call. If other code captures the stream, each launch of its graph calls the function. */
+static int submit(cch_stream *stream, cch_bundle *kept, bool captured) {
   if (captured)
-    status = cch_capture_keep_all(stream, (void *[]){kept}, 1);
-  if (status == 0)
-    status = CCH__IN_CONTEXT(stream->context,
-                             captured ? CCH__CALL(cuLaunchHostFunc, (stream->raw, cch__host_trampoline, call))
-                                      : CCH__CALL(cuLaunchHostFunc, (stream->raw, call_once, kept)));
-  if (status != 0 || captured)
-    cch_bundle_unref(kept);
-  return status;
+    CCH__RETURN_FAILURE(cch_capture_keep_all(stream, (void *[]){kept}, 1));
+  return captured ? CCH__CALL(cuLaunchHostFunc, (stream->raw, cch__host_trampoline, kept->payload))
+                  : CCH__CALL(cuLaunchHostFunc, (stream->raw, call_once, kept));
 }
 
 cch_status cch_stream_callback(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle) {
   CCH__REQUIRE_USABLE(stream, function);
   CCH__REQUIRE_USABLE_OR_NULL(bundle);
   cch__poll();
+  bool captured;
   cch_graph *graph = NULL;
-  int captured = 0, status = 0;
-  if (cch__driver.cuStreamIsCapturing != NULL)
-    status = cch_stream_is_capturing(&captured, stream);
-  /* If the driver cannot be queried, only captures that this library began are found. */
-  if (status == 0 && (captured || cch__driver.cuStreamIsCapturing == NULL))
-    status = cch__capture_graph(&graph, stream);
-  if (status != 0)
-    return status;
-  cch_graph_unref(graph);
-  if (graph == NULL)
-    return call_in_stream(stream, function, data, bundle, captured, __func__);
-  cch_host_node node = {.size = sizeof node, .function = function, .data = data};
-  cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_HOST, .params = &node, .bundle = bundle};
-  return cch_capture_add(NULL, stream, &spec);
+  CCH__RETURN_FAILURE(CCH__IN_CONTEXT(stream->context, cch__capture_query(&captured, stream)));
+  if (captured)
+    CCH__RETURN_FAILURE(cch__capture_graph(&graph, stream));
+  if (graph != NULL) {
+    cch_graph_unref(graph);
+    const cch_host_node node = {.size = sizeof node, .function = function, .data = data};
+    return cch_capture_add(
+        NULL, stream,
+        &(cch_node_spec){.size = sizeof(cch_node_spec), .type = CCH_NODE_HOST, .params = &node, .bundle = bundle});
+  }
+  cch_bundle *kept;
+  CCH__RETURN_FAILURE(cch__bundle_wrap(&kept, NULL, bundle, sizeof(cch__host_call), __func__));
+  *(cch__host_call *)kept->payload = (cch__host_call){function, data};
+  const int status = CCH__IN_CONTEXT(stream->context, submit(stream, kept, captured));
+  if (status != 0 || captured)
+    cch_bundle_unref(kept);
+  return status;
 }
