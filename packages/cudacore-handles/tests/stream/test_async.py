@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from stream_gate import Gate
 
 import cudacore_handles as ch
 from threads_at_once import in_threads
@@ -40,30 +41,6 @@ def run(request: Any) -> Iterator[Run]:
     loop = new_loop(request.param)
     yield loop.run_until_complete
     loop.close()
-
-
-class Gate:
-    """A host function on a stream, which blocks the stream until the gate is opened."""
-
-    def __init__(self, stream: ch.Stream) -> None:
-        self._event = threading.Event()
-        self.is_passed = False
-        stream.callback(self._wait)
-
-    def _wait(self) -> None:
-        self._event.wait(30)
-        self.is_passed = True
-
-    def open(self) -> None:
-        self._event.set()
-
-
-@pytest.fixture
-def gate(stream: ch.Stream) -> Iterator[Gate]:
-    gate = Gate(stream)
-    yield gate
-    gate.open()
-    stream.sync()
 
 
 def waits(stream: ch.Stream) -> list[Callable[[], Any]]:
@@ -212,23 +189,27 @@ def test_interrupt_of_a_question(run: Run, stream: ch.Stream, gate: Gate, monkey
     run(asyncio.wait_for(both(), 5))
 
 
-def test_it_needs_a_loop(stream: ch.Stream) -> None:
-    """The error would not say that async_done() needs a running event loop."""
+def test_what_cannot_be_waited_for(run: Run, device: ch.Device, stream: ch.Stream) -> None:
+    """Without an event loop, the error would not say so. A closed object would reach the driver, and a wait for a
+    captured stream would never end, or invalidate the capture."""
+    pytest.importorskip("cudacore_graph")
     with pytest.raises(RuntimeError, match="no running event loop"):
         stream.async_done()
-
-
-def test_what_is_closed(run: Run, stream: ch.Stream) -> None:
-    """A closed object would be passed to the driver."""
-    event, other = stream.record(), stream.device.create_stream()
+    event, closed, captured = stream.record(), device.create_stream(), device.create_stream()
     event.close()
-    other.close()
+    closed.close()
 
     async def main() -> None:
-        with pytest.raises(ch.ClosedError):
-            await event
-        with pytest.raises(ch.ClosedError):
-            await other.async_done()
+        builder = captured.create_graph_builder().begin_building()
+        for wait, error, match in (
+            (event.__await__, ch.ClosedError, "Event has been closed"),
+            (closed.async_done, ch.ClosedError, "Stream has been closed"),
+            (captured.async_done, ch.CUDAError, "Captured work does not run before its graph is launched"),
+        ):
+            with pytest.raises(error, match=match):
+                wait()
+        builder.end_building().complete()
+        builder.close()
 
     run(main())
 
@@ -295,22 +276,6 @@ def test_a_capture_meanwhile(run: Run, device: ch.Device, stream: ch.Stream, gat
     run(main())
 
 
-def test_a_stream_that_is_captured(run: Run, device: ch.Device) -> None:
-    """Waiting for a captured stream would never end, or would invalidate the capture, instead of raising an error."""
-    pytest.importorskip("cudacore_graph")
-    captured = device.create_stream()
-
-    async def main() -> None:
-        builder = captured.create_graph_builder()
-        builder.begin_building()
-        with pytest.raises(ch.CUDAError, match="Captured work does not run before its graph is launched"):
-            await captured.async_done()
-        builder.end_building().complete()
-        builder.close()
-
-    run(main())
-
-
 @pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
 def test_a_fault_of_the_device(kind: str) -> None:
     """If the awaited work fails, CUDA does not call the host function, and the task would wait forever."""
@@ -341,26 +306,18 @@ def test_a_fault_of_the_device(kind: str) -> None:
     assert done.stdout == 2 * "CUDAError CUDA_ERROR_LAUNCH_FAILED\n", done.stderr
 
 
+QUERY = "cuEventQuery"
+CALLS = [("cuEventCreate", 1), ("cuEventRecord", 1), ("cuLaunchHostFunc", 1), ("cuStreamIsCapturing", 1)]
+
+
 @pytest.mark.cuda_sim
-@pytest.mark.parametrize("call", ["cuEventCreate", "cuEventRecord", "cuLaunchHostFunc", "cuStreamIsCapturing"])
-def test_failures(run: Run, stream: ch.Stream, gate: Gate, cuda_sim: Any, call: str) -> None:
+@pytest.mark.parametrize(("call", "nth"), [*CALLS, (QUERY, 1), (QUERY, 2)])
+def test_failures(run: Run, stream: ch.Stream, gate: Gate, cuda_sim: Any, call: str, nth: int) -> None:
     """A failure of the driver would leave a task that waits forever."""
 
     async def main() -> None:
-        with cuda_sim.failing(call, error=999), pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNKNOWN"):
-            await stream.async_done()
-
-    run(main())
-
-
-@pytest.mark.cuda_sim
-def test_failures_of_the_question(run: Run, stream: ch.Stream, gate: Gate, cuda_sim: Any) -> None:
-    """If a query of the event fails, the error would not arrive at the waiting task."""
-
-    async def main() -> None:
         event = stream.record()
-        for nth in (1, 2):
-            with cuda_sim.failing("cuEventQuery", nth=nth, error=999), pytest.raises(ch.CUDAError, match="UNKNOWN"):
-                await event
+        with cuda_sim.failing(call, nth=nth, error=999), pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNKNOWN"):
+            await (event if call == QUERY else stream.async_done())
 
     run(main())

@@ -145,34 +145,34 @@ def test_elapsed_time_of_unfinished_work(device: ch.Device, stream: ch.Stream, c
     assert end - start > 0
 
 
-def test_elapsed_time_needs_timing(device: ch.Device, stream: ch.Stream) -> None:
-    """If timing is disabled, the error would not name the missing option."""
-    timed, untimed = stream.record(options=TIMED), stream.record()
+@pytest.mark.parametrize(
+    ("pair", "match"),
+    [
+        (("timed", "untimed"), r"Both Events must be created with timing .*\(timing_enabled=True\)"),
+        (("untimed", "timed"), r"Both Events must be created with timing .*\(timing_enabled=True\)"),
+        (("untimed", "untimed"), r"Both Events must be created with timing .*\(timing_enabled=True\)"),
+        (("timed", "unrecorded"), "Both Events must be recorded before they can be subtracted, on"),
+        (("unrecorded", "timed"), "Both Events must be recorded before they can be subtracted, on"),
+        (("timed", "of another device"), "on streams of one device"),
+    ],
+    ids=" - ".join,
+)
+def test_no_elapsed_time(
+    device: ch.Device, other_device: ch.Device, stream: ch.Stream, pair: tuple[str, str], match: str
+) -> None:
+    """The error would not say what the events lack, or the clocks of two devices would be compared silently."""
+    there = other_device.create_stream().record(options=TIMED)
+    events = {
+        "timed": stream.record(options=TIMED),
+        "untimed": stream.record(),
+        "unrecorded": device.create_event(TIMED),
+        "of another device": there,
+    }
     stream.sync()
-    for end, start in ((timed, untimed), (untimed, timed), (untimed, untimed)):
-        with pytest.raises(
-            ch.CUDAError,
-            match=r"Both Events must be created with timing .*\(timing_enabled=True\)",
-        ):
-            end - start
-
-
-def test_elapsed_time_needs_recorded_events(device: ch.Device, stream: ch.Stream) -> None:
-    """The error would not say that an event was never recorded."""
-    recorded, unrecorded = stream.record(options=TIMED), device.create_event(TIMED)
-    stream.sync()
-    for end, start in ((recorded, unrecorded), (unrecorded, recorded)):
-        with pytest.raises(ch.CUDAError, match="Both Events must be recorded before they can be subtracted, on"):
-            end - start
-
-
-def test_elapsed_time_between_devices(device: ch.Device, other_device: ch.Device, stream: ch.Stream) -> None:
-    """The clocks of two devices would be compared silently."""
-    here, there = stream.record(options=TIMED), other_device.create_stream().record(options=TIMED)
-    device.sync()
-    other_device.sync()
-    with pytest.raises(ch.CUDAError, match="on streams of one device"):
-        here - there
+    there.sync()
+    end, start = (events[name] for name in pair)
+    with pytest.raises(ch.CUDAError, match=match):
+        end - start
 
 
 def test_only_events_are_subtracted(device: ch.Device, stream: ch.Stream) -> None:

@@ -28,6 +28,16 @@ class Foreign:
         assert [int(status) for status in driver.cuStreamDestroy(self.stream)] == [0]
 
 
+class Offer:
+    """An object whose __cuda_stream__ returns a value."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def __cuda_stream__(self) -> Any:
+        return self.answer
+
+
 @pytest.fixture
 def foreign(device: ch.Device) -> Any:
     made = Foreign()
@@ -87,12 +97,7 @@ def test_a_foreign_stream_is_kept_exactly_as_long_as_it_is_used(device: ch.Devic
 
 def test_who_offers_our_own_stream_is_not_kept(device: ch.Device, stream: ch.Stream) -> None:
     """An object whose __cuda_stream__ returns a stream of this library would be kept as long as the stream."""
-
-    class Offer:
-        def __cuda_stream__(self) -> tuple[int, int]:
-            return stream.__cuda_stream__()
-
-    offer = Offer()
+    offer = Offer(stream.__cuda_stream__())
     gone = weakref.ref(offer)
     twin = device.create_stream(offer)
     assert twin == stream
@@ -102,12 +107,7 @@ def test_who_offers_our_own_stream_is_not_kept(device: ch.Device, stream: ch.Str
 
 def test_owners_of_one_foreign_stream_are_kept_each(device: ch.Device, foreign: Foreign) -> None:
     """If two objects return the same foreign stream, only one of them would be kept alive."""
-
-    class Offer:
-        def __cuda_stream__(self) -> tuple[int, int]:
-            return foreign.__cuda_stream__()
-
-    offers = [Offer(), Offer()]
+    offers = [Offer(foreign.__cuda_stream__()) for _ in range(2)]
     gone = [weakref.ref(offer) for offer in offers]
     streams = [device.create_stream(offer) for offer in offers]
     assert streams[0] == streams[1]
@@ -124,12 +124,7 @@ def test_owners_of_one_foreign_stream_are_kept_each(device: ch.Device, foreign: 
 )
 def test_default_streams_by_handle(device: ch.Device, handle: int, stream: ch.Stream) -> None:
     """Another library's default stream would get a fixed context, or keep its owner forever."""
-
-    class Offer:
-        def __cuda_stream__(self) -> tuple[int, int]:
-            return (0, handle)
-
-    offer = Offer()
+    offer = Offer((0, handle))
     gone = weakref.ref(offer)
     borrowed = device.create_stream(offer)
     assert borrowed == ch.Stream.from_handle(handle) == stream
@@ -158,14 +153,9 @@ def test_bad_handle(device: ch.Device, handle: Any) -> None:
 )
 def test_bad_protocol(device: ch.Device, stream: ch.Stream, answer: Any, message: str) -> None:
     """An object whose __cuda_stream__ is broken would be mistaken for a stream, or not be named in the error."""
-
-    class Broken:
-        def __cuda_stream__(self) -> Any:
-            return answer
-
     for use in (device.create_stream, stream.wait):
-        with pytest.raises(TypeError, match=rf"Broken\.__cuda_stream__\(\) {message}"):
-            use(Broken())
+        with pytest.raises(TypeError, match=rf"Offer\.__cuda_stream__\(\) {message}"):
+            use(Offer(answer))
     stream.sync()
 
 

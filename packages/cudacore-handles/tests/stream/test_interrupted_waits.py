@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stream_gate import Gate
 
 import cudacore_handles as ch
 import cudacore_handles._views.view_copy  # a signal during the import would leave the file of the module open
@@ -58,31 +59,25 @@ def _default(stream: ch.Stream) -> ch.Stream:
 @pytest.mark.parametrize("blocking", [False, True])
 @pytest.mark.parametrize("wait", _WAITS)
 @pytest.mark.parametrize("delay", [0.001, 0.2])  # while the wait queries without pauses, and later
-def test_a_signal_ends_a_wait(device: ch.Device, stream: ch.Stream, wait: str, delay: float, blocking: bool) -> None:
+def test_a_signal_ends_a_wait(
+    device: ch.Device, stream: ch.Stream, gate: Gate, wait: str, delay: float, blocking: bool
+) -> None:
     """Ctrl-C would wait for the device, and a kernel that never ends could be ended by ``kill -9`` only."""
-    buffer = device.allocate(64, stream=stream)
-    go_on = threading.Event()
-    stream.callback(lambda: bool(go_on.wait(30)))
+    buffer = device.allocate(64, stream=device.create_stream())
     event = stream.record(options=ch.EventOptions(blocking_sync=blocking))
     began = time.monotonic()
-    try:
-        with pytest.raises(_Alarm), _alarm(_raise, delay):
-            _WAITS[wait](event, stream, buffer)
-        assert time.monotonic() - began < 10
-    finally:
-        go_on.set()
-    device.sync()
+    with pytest.raises(_Alarm), _alarm(_raise, delay):
+        _WAITS[wait](event, stream, buffer)
+    assert time.monotonic() - began < 10
 
 
-def test_a_signal_handler_that_raises_nothing(stream: ch.Stream) -> None:
+def test_a_signal_handler_that_raises_nothing(stream: ch.Stream, gate: Gate) -> None:
     """A handler would run only after the wait, or end it."""
     handled: list[float] = []
-    go_on = threading.Event()
-    stream.callback(lambda: bool(go_on.wait(30)))
 
     def handle() -> None:
         handled.append(time.monotonic())
-        threading.Timer(0.1, go_on.set).start()
+        threading.Timer(0.1, gate.open).start()
 
     with _alarm(handle, 0.05):
         stream.sync()
@@ -90,16 +85,14 @@ def test_a_signal_handler_that_raises_nothing(stream: ch.Stream) -> None:
 
 
 @pytest.mark.parametrize("wait", ["stream", "device"])
-def test_other_threads_wait(device: ch.Device, stream: ch.Stream, wait: str) -> None:
+def test_other_threads_wait(device: ch.Device, stream: ch.Stream, gate: Gate, wait: str) -> None:
     """A thread that handles no signals would return before the work is done."""
-    go_on = threading.Event()
-    stream.callback(lambda: bool(go_on.wait(30)))
     ended: list[bool] = []
     waiter = stream if wait == "stream" else device
-    thread = threading.Thread(target=lambda: (waiter.sync(), ended.append(go_on.is_set())))
+    thread = threading.Thread(target=lambda: (waiter.sync(), ended.append(gate.is_passed)))
     thread.start()
     time.sleep(0.05)
-    go_on.set()
+    gate.open()
     thread.join()
     assert ended == [True]
 
@@ -108,12 +101,10 @@ def test_other_threads_wait(device: ch.Device, stream: ch.Stream, wait: str) -> 
 @pytest.mark.parametrize("wait", ["stream", "default stream", "event"])
 @pytest.mark.parametrize("same", [False, True])
 def test_a_capture_that_begins_during_a_wait(
-    device: ch.Device, stream: ch.Stream, wait: str, mode: Any, same: bool
+    device: ch.Device, stream: ch.Stream, gate: Gate, wait: str, mode: Any, same: bool
 ) -> None:
     """A query of the wait would invalidate a capture that another thread begins, such as one of PyTorch's."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
-    go_on = threading.Event()
-    stream.callback(lambda: bool(go_on.wait(30)))
     event = stream.record()
     graphs: list[Any] = []
 
@@ -123,16 +114,16 @@ def test_a_capture_that_begins_during_a_wait(
         builder = (stream if same else device).create_graph_builder()
         try:
             builder.begin_building(mode)
-            go_on.set()
+            gate.open()
             time.sleep(0.1)
             graphs.append(builder.end_building())
         finally:
-            go_on.set()
+            gate.open()
 
     thread = threading.Thread(target=capture)
     thread.start()
     _WAITS[wait](event, stream, device.allocate(64, stream=device.create_stream()))
-    assert go_on.is_set()
+    assert gate.is_passed
     thread.join()
     assert len(graphs) == 1
 

@@ -13,7 +13,7 @@ Output = Callable[..., list[str]]
 
 # A kernel that prints a number, and the beginning of all programs.
 PROGRAM = '''
-import os, sys, threading
+import io, os, sys, threading
 import cudacore_handles as ch
 
 PTX = b"""
@@ -55,7 +55,7 @@ def wait_idle():
         pass
 '''
 NOTEBOOK = '''
-import io, types
+import types
 sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: "a shell")
 sys.stdout = shown = io.StringIO()
 '''  # fmt: skip
@@ -116,7 +116,6 @@ def test_notebook(output_of: Output) -> None:
 def test_choice(output_of: Output) -> None:
     """A program could not choose, or the choice would have no effect."""
     program = """
-    import io
     assert not ch.set_printf_to_stdout(True)
     real, sys.stdout = sys.stdout, io.StringIO()
     print_number(1)
@@ -167,7 +166,6 @@ def test_at_exit(output_of: Output) -> None:
 def test_output_that_cannot_be_written(output_of: Output) -> None:
     """A wait that is done would fail, because sys.stdout is closed."""
     program = """
-    import io
     sys.unraisablehook = lambda what: write(type(what.exc_value).__name__)
     ch.set_printf_to_stdout(True)
     sys.stdout = io.StringIO()
@@ -182,7 +180,6 @@ def test_output_that_cannot_be_written(output_of: Output) -> None:
 def test_threads(output_of: Output) -> None:
     """Threads that print, wait and fork at the same time would lose output, or leave the descriptor replaced."""
     program = """
-    import io
     ch.set_printf_to_stdout(True)
     sys.stdout = shown = io.StringIO()
     def work(first):
@@ -263,7 +260,7 @@ def test_signals_in_a_wait_that_fails(moment: str, run_on_sim: Any) -> None:
 def test_closed_descriptor(output_of: Output) -> None:
     """A file that is opened as the closed file descriptor 1 would be taken for what was collected, and truncated."""
     program = """
-    import io, tempfile
+    import tempfile
     kept = os.dup(1)
     with tempfile.TemporaryFile() as file:
         os.close(1)
@@ -285,7 +282,6 @@ def test_closed_descriptor(output_of: Output) -> None:
 def test_descriptor_that_is_closed_later(output_of: Output) -> None:
     """A program that closes its standard output would see no output in its notebook."""
     program = """
-    import io
     kept = os.dup(1)
     ch.set_printf_to_stdout(True)
     sys.stdout = io.StringIO()
@@ -307,7 +303,7 @@ def test_descriptor_that_is_closed_later(output_of: Output) -> None:
 def test_fork(output_of: Output) -> None:
     """A child would take the output that its parent has yet to write."""
     program = """
-    import atexit, io, warnings
+    import atexit, warnings
     warnings.simplefilter("ignore")
     ch.set_printf_to_stdout(True)
     sys.stdout = io.StringIO()
