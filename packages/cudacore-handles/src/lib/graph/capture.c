@@ -36,6 +36,8 @@ static int new_capture(cch__capture **out, cch_stream *stream, int mode, bool ma
 }
 
 static void free_capture(cch__capture *capture) {
+  if (capture == NULL)
+    return;
   cch__unref_later(capture->kept);
   cch__unref_later(capture->stream);
   cch__unref_later(capture->context);
@@ -78,57 +80,44 @@ static int begin(CUgraph *out, cch_graph *graph, cch__capture *capture, int mode
   return status;
 }
 
-static int check_mode(int mode, const char *operation) {
+static int begin_into(cch_graph *graph, cch_stream *stream, int mode, bool makes_graph, const char *operation) {
   if (mode < CCH_CAPTURE_GLOBAL || mode > CCH_CAPTURE_RELAXED)
     return cch__fail(CCH_EINVAL, operation, "there is no capture mode %d", mode);
+  if (graph->capture != NULL)
+    return cch__fail(CCH_EINVAL, operation, "a stream is being captured into the graph already");
+  cch__capture *capture = NULL;
+  CUgraph raw = NULL;
+  CCH__RETURN_FAILURE(new_capture(&capture, stream, mode, makes_graph, operation));
+  if (makes_graph)
+    cch__graph_is_of(graph, cch_context_ref(capture->context));
+  const int status = CCH__IN_CONTEXT(stream->context, begin(&raw, graph, capture, mode));
+  if (status != 0) {
+    free_capture(capture);
+    return status;
+  }
+  if (makes_graph)
+    cch__graph_made(graph, raw, false);
+  free_capture(cch__capture_swap(graph, capture));
   return 0;
 }
 
 cch_status cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
   CCH__REQUIRE_USABLE(out, stream);
-  CCH__RETURN_FAILURE(check_mode(mode, __func__));
   cch__poll_patiently(); /* the stream may still be in a capture that was dropped */
   cch_graph *graph;
-  cch__capture *capture;
   CCH__RETURN_FAILURE(cch__graph_new(&graph, __func__));
-  int status = new_capture(&capture, stream, mode, true, __func__);
-  if (status != 0) {
-    cch__graph_free(graph);
-    return status;
-  }
-  cch__graph_is_of(graph, cch_context_ref(capture->context));
-  CUgraph raw = NULL;
-  status = CCH__IN_CONTEXT(stream->context, begin(&raw, graph, capture, mode));
-  if (status != 0) {
-    free_capture(capture);
-    cch__graph_free(graph);
-    return status;
-  }
-  cch__graph_made(graph, raw, false);
-  cch__capture_begun(graph, capture);
-  *out = graph;
-  return 0;
-}
-
-static int begin_to(cch_graph *graph, cch_stream *stream, int mode, const char *operation) {
-  if (graph->capture != NULL)
-    return cch__fail(CCH_EINVAL, operation, "a stream is being captured into the graph already");
-  cch__capture *capture;
-  CUgraph raw;
-  CCH__RETURN_FAILURE(new_capture(&capture, stream, mode, false, operation));
-  int status = CCH__IN_CONTEXT(stream->context, begin(&raw, graph, capture, mode));
+  const int status = begin_into(graph, stream, mode, true, __func__);
   if (status == 0)
-    cch__capture_begun(graph, capture);
+    *out = graph;
   else
-    free_capture(capture);
+    cch__graph_free(graph);
   return status;
 }
 
 cch_status cch_capture_begin_to(cch_graph *graph, cch_stream *stream, int mode) {
   CCH__REQUIRE_USABLE(graph, stream);
-  CCH__RETURN_FAILURE(check_mode(mode, __func__));
   cch__poll_patiently();
-  return CCH__IN_TURN(graph, NULL, begin_to(graph, stream, mode, __func__));
+  return CCH__IN_TURN(graph, NULL, begin_into(graph, stream, mode, false, __func__));
 }
 
 /* ---- end ---- */
@@ -146,10 +135,7 @@ static bool can_end_here(const cch_graph *graph, const cch__capture *capture) {
 }
 
 /* Forgets a capture that has ended. From now on, the graph alone keeps the objects that the capture kept. */
-static void close_capture(cch_graph *graph) {
-  cch__capture *capture = cch__capture_ended(graph);
-  free_capture(capture);
-}
+static void close_capture(cch_graph *graph) { free_capture(cch__capture_swap(graph, NULL)); }
 
 /*
  * A capture failed, and the driver has destroyed its graph. The driver does so even with a graph that existed before,

@@ -26,22 +26,17 @@ static void set_stream_capture(cch_stream *stream, cch_graph *old, cch_graph *gr
   }
 }
 
-void cch__capture_begun(cch_graph *graph, cch__capture *capture) {
+cch__capture *cch__capture_swap(cch_graph *graph, cch__capture *capture) {
   pthread_mutex_lock(&cch__captures_lock);
+  cch__capture *ended = graph->capture;
   graph->capture = capture;
-  set_stream_capture(capture->stream, NULL, graph, capture->id);
+  if (capture != NULL)
+    set_stream_capture(capture->stream, NULL, graph, capture->id);
+  else
+    set_stream_capture(ended->stream, graph, NULL, 0);
   pthread_mutex_unlock(&cch__captures_lock);
-  atomic_fetch_add_explicit(&captures, 1, memory_order_relaxed);
-}
-
-cch__capture *cch__capture_ended(cch_graph *graph) {
-  pthread_mutex_lock(&cch__captures_lock);
-  cch__capture *capture = graph->capture;
-  graph->capture = NULL;
-  set_stream_capture(capture->stream, graph, NULL, 0);
-  pthread_mutex_unlock(&cch__captures_lock);
-  atomic_fetch_sub_explicit(&captures, 1, memory_order_relaxed);
-  return capture;
+  atomic_fetch_add_explicit(&captures, capture != NULL ? 1 : (size_t)-1, memory_order_relaxed);
+  return ended;
 }
 
 static void clear_capture(cch_stream *stream, cch_graph *known) {

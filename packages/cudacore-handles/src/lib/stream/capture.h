@@ -17,10 +17,8 @@ extern pthread_mutex_t cch__captures_lock;
 
 /* ---- capture.c ---- */
 
-/* Records that a capture into a graph has begun. */
-void cch__capture_begun(cch_graph *graph, cch__capture *capture);
-/* Forgets that a capture adds to a graph, and returns that capture. */
-cch__capture *cch__capture_ended(cch_graph *graph);
+/* Records that a capture into a graph has begun or, if it is NULL, has ended. Returns the capture that has ended. */
+cch__capture *cch__capture_swap(cch_graph *graph, cch__capture *capture);
 
 /* Returns whether a capture of this library adds work to a graph. */
 bool cch__graph_is_captured(const cch_graph *graph);
