@@ -217,12 +217,12 @@ class GraphBuilder(Builder, Made):
                 "stream that is not the per-thread default stream, can be ended on any"
             )
         with self._alone("end building", self):
-            capture.shared.end_waiting()
+            capture.end_waiting()
             if capture.unjoined and capture.graph.is_valid:
                 raise RuntimeError(f"cannot end building: {capture.describe_forks()}")
-            known = bool(capture.shared.failures)
+            known = bool(capture.failures)
             stream = self._own_stream()
-            status = capture.end(stream)
+            status = capture.end(capture.graph, stream)
             try:
                 check(status)
             except CUDAError as error:
@@ -474,7 +474,7 @@ class GraphBuilder(Builder, Made):
         streams = [context.create_stream() for _ in range(bodies if possible else 0)]
         node = self._add("add a conditional node", kind, condition, *count)
         return tuple(
-            GraphBuilder._init(stream, BuilderKind.CONDITIONAL_BODY, Capture(body, capture.shared))
+            GraphBuilder._init(stream, BuilderKind.CONDITIONAL_BODY, Capture(body, capture))
             for stream, body in zip(streams, node.branches, strict=True)
         )
 
@@ -539,7 +539,7 @@ class GraphBuilder(Builder, Made):
         """Return the complete graph, or raise an error that explains why the operation is not possible."""
         if self._kind is BuilderKind.FORKED or self._state is not BuilderState.ENDED or self._capture is None:
             raise self._illegal(what)
-        self._capture.shared.end_waiting()
+        self._capture.end_waiting()
         return self._capture.graph
 
     def _lost(self, what: str) -> RuntimeError:

@@ -60,16 +60,25 @@ def view_of(face: Face) -> Face:
     return share(type(face), hold(face))
 
 
-class Shared:
-    """What the captures of a graph, and of the bodies in it, share: if one of them fails, all are lost."""
+class Capture:
+    """The capture of a graph. A builder shares it with the builders that were split from it."""
 
-    def __init__(self) -> None:
-        self.failures: list[str] = []  # why captures failed
-        # The captures of closed builders that only another thread can end: their graphs and streams.
-        self.waiting: list[tuple[GraphDefinition, Stream]] = []
+    def __init__(self, graph: GraphDefinition, outer: Capture | None = None) -> None:
+        """`outer` is the capture of the graph that contains the body `graph`."""
+        self.graph = graph
+        self.mode = "relaxed"
+        self.is_body = outer is not None
+        # The thread that must end the capture; None if any thread can.
+        self.thread: int | None = None
+        # Maps the stream of each fork that is not joined to the fork. If such a stream is destroyed, the capture fails.
+        self.unjoined: dict[Stream, weakref.ref[GraphBuilder]] = {}
+        # All captures into a graph share these lists, because all are lost if one of them fails: why captures failed,
+        # and the graphs and streams of closed builders whose captures only another thread can end.
+        self.failures: list[str] = outer.failures if outer is not None else []
+        self.waiting: list[tuple[GraphDefinition, Stream]] = outer.waiting if outer is not None else []
 
     def end(self, graph: GraphDefinition, stream: Stream) -> int:
-        """End a capture, and return the library's status."""
+        """End this capture, or another one of the graph, and return the library's status."""
         status: int = lib.cch_capture_end(hold(graph), hold(stream))
         if status and not graph.is_valid and not self.failures:
             self.failures.append(str(last_error(status)))
@@ -77,22 +86,8 @@ class Shared:
 
     def end_waiting(self) -> None:
         """End the captures of closed builders that this thread can end."""
-        waiting, self.waiting = self.waiting, []
+        waiting, self.waiting[:] = self.waiting[:], []
         self.waiting += [pair for pair in waiting if self.end(*pair) == lib.CCH_EMISMATCH]
-
-
-class Capture:
-    """The capture of a graph. A builder shares it with the builders that were split from it."""
-
-    def __init__(self, graph: GraphDefinition, shared: Shared | None = None) -> None:
-        self.graph = graph
-        self.mode = "relaxed"
-        self.shared = shared or Shared()
-        self.is_body = shared is not None
-        # The thread that must end the capture; None if any thread can.
-        self.thread: int | None = None
-        # Maps the stream of each fork that is not joined to the fork. If such a stream is destroyed, the capture fails.
-        self.unjoined: dict[Stream, weakref.ref[GraphBuilder]] = {}
 
     def close(self, stream: Stream) -> None:
         """Join the remaining forks of a capture, end it, and close the forks.
@@ -101,10 +96,10 @@ class Capture:
         contains the body is lost, too. For the same reason, the capture of a body is left to its thread if only that
         thread can end it. All failures are ignored, because the capture is given up.
         """
-        self.shared.end_waiting()
+        self.end_waiting()
         self._join_forks(stream)
-        if self.end(stream) == lib.CCH_EMISMATCH and self.is_body:
-            self.shared.waiting.append((self.graph, stream))
+        if self.end(self.graph, stream) == lib.CCH_EMISMATCH and self.is_body:
+            self.waiting.append((self.graph, stream))
         self.close_forks(stream)
 
     def close_forks(self, rest: Stream) -> None:
@@ -121,13 +116,9 @@ class Capture:
         for stream in list(self.unjoined):
             lib.cch_capture_join(hold(self.graph), hold(stream), hold(rest))
 
-    def end(self, stream: Stream) -> int:
-        """End the capture, and return the library's status."""
-        return self.shared.end(self.graph, stream)
-
     def describe_loss(self) -> str:
         """Return why the graph was destroyed during the capture."""
-        why = f": {self.shared.failures[0]}" if self.shared.failures else ""
+        why = f": {self.failures[0]}" if self.failures else ""
         return f"the graph was lost, because another capture into it has failed{why}"
 
     def describe_forks(self) -> str:
