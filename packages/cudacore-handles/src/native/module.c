@@ -40,9 +40,8 @@ static int (*const others[])(PyObject *) = {
     add_exchange_api, add_pack_functions,  add_thread_functions,
 };
 static PyMethodDef *const functions[] = {
-    face_functions,        file_functions,      callback_functions, node_batch_functions,
-    node_column_functions, node_set_functions,  capture_functions,  element_functions,
-    order_functions,       view_from_functions, texture_functions,
+    face_functions,     file_functions,    callback_functions, node_batch_functions, node_column_functions,
+    node_set_functions, capture_functions, element_functions,  view_from_functions,  texture_functions,
 };
 
 static int execute(PyObject *module) {

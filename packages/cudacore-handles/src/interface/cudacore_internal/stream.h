@@ -5,21 +5,19 @@
 #include <cudacore/cudacore.h>
 
 /**
- * Decides which stream a default stream means: returns a box of that of the current context and, for the per-thread
- * one, of the calling thread. If no context is current, the box has no context. Any other stream is returned itself.
- * The result is a new reference.
- */
-CCH_EXPORT cch_status cch_stream_resolve(cch_stream **out, cch_stream *stream);
-
-/**
  * Queries a stream during a wait, without affecting captures, which other threads can begin meanwhile. If the stream is
  * captured, fails with CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED. If the work is done, the wait ends as with
  * cch_stream_finish().
  */
 CCH_EXPORT cch_status cch_stream_poll(cch_stream *stream);
 
-/** Does the same as cch_stream_wait_stream(), but nothing if only one of the streams is being captured. */
-CCH_EXPORT cch_status cch_stream_order(cch_stream *stream, cch_stream *other);
+/**
+ * Does the same as cch_stream_wait_stream(), but nothing if only one of the streams is being captured. The streams are
+ * given by their handles; `producer` is ignored if the box of that stream is given. A default stream is that of the
+ * device or, if the number of the device is negative, of the current context.
+ */
+CCH_EXPORT cch_status cch_stream_order(CUstream CCH_NULLABLE consumer, CUstream CCH_NULLABLE producer,
+                                       cch_stream *CCH_NULLABLE known, int device);
 
 /** Ends a wait for a stream that a query has found to be done, as cch_event_finish() does. */
 CCH_EXPORT cch_status cch_stream_finish(cch_stream *stream);

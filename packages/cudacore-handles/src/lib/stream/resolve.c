@@ -43,7 +43,7 @@ int cch__stream_resolve(cch_stream **out, cch_stream *given, cch_context *otherw
   if (context == NULL && otherwise != NULL)
     context = cch_context_ref(otherwise);
   const bool is_per_thread = given->raw == CU_STREAM_PER_THREAD;
-  const int status = is_per_thread ? check_per_thread(context, "cch_stream_resolve") : 0;
+  const int status = is_per_thread ? check_per_thread(context, "cch__stream_resolve") : 0;
   if (status != 0) {
     cch_context_unref(context);
     return status;
@@ -55,9 +55,22 @@ int cch__stream_resolve(cch_stream **out, cch_stream *given, cch_context *otherw
   return 0;
 }
 
-cch_status cch_stream_resolve(cch_stream **out, cch_stream *stream) {
-  CCH__REQUIRE_USABLE(out, stream);
-  return cch__stream_resolve(out, stream, NULL);
+int cch__stream_of_handle(cch_stream **out, CUstream raw, int device) {
+  cch_stream *wrapped;
+  cch_context *primary = NULL;
+  CCH__RETURN_FAILURE(cch_stream_wrap(&wrapped, raw, NULL, NULL));
+  int status = cch__stream_resolve(out, wrapped, NULL);
+  if (status == 0 && device >= 0 && cch__stream_is_default(*out) &&
+      ((*out)->context == NULL || (*out)->context->device != device)) {
+    cch_stream_unref(*out);
+    *out = NULL;
+    status = cch_context_primary(&primary, device);
+    if (status == 0)
+      status = CCH__IN_CONTEXT(primary, cch__stream_resolve(out, wrapped, NULL));
+    cch_context_unref(primary);
+  }
+  cch_stream_unref(wrapped);
+  return status;
 }
 
 CUstream cch__stream_here(const cch_stream *stream) {

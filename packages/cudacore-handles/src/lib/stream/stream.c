@@ -223,9 +223,21 @@ cch_status cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
   return wait_for_stream(stream, other, false);
 }
 
-cch_status cch_stream_order(cch_stream *stream, cch_stream *other) {
-  CCH__REQUIRE_USABLE(stream, other);
-  return wait_for_stream(stream, other, true);
+cch_status cch_stream_order(CUstream consumer, CUstream producer, cch_stream *known, int device) {
+  CCH__REQUIRE_USABLE_OR_NULL(known);
+  cch_stream *waiting = NULL, *ahead = cch_stream_ref(known);
+  int status = cch__stream_of_handle(&waiting, consumer, device);
+  if (status == 0)
+    status = CCH__USABLE(waiting, "the consumer's stream", __func__);
+  if (status == 0 && ahead == NULL)
+    status = cch__stream_of_handle(&ahead, producer, device);
+  if (status == 0)
+    status = CCH__USABLE(ahead, "the producer's stream", __func__);
+  if (status == 0)
+    status = wait_for_stream(waiting, ahead, true);
+  cch_stream_unref(waiting);
+  cch_stream_unref(ahead);
+  return status;
 }
 
 bool cch__stream_destroy(cch_stream *stream) {

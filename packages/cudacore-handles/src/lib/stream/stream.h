@@ -39,6 +39,11 @@ static inline cch_context *cch__stream_needs(const cch_stream *stream) {
  */
 int cch__stream_resolve(cch_stream **out, cch_stream *given, cch_context *otherwise);
 /*
+ * Likewise, for the handle of a stream. A default stream is that of the device or, if the number of the device is
+ * negative, of the current context.
+ */
+int cch__stream_of_handle(cch_stream **out, CUstream raw, int device);
+/*
  * Returns the handle for a resolved stream on the calling thread, in the context of the stream. The per-thread default
  * stream of another thread has none. The legacy stream is used instead, because it waits for all blocking streams.
  */

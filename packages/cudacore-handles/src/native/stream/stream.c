@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements Stream's frequent operations: creating, waiting, recording; and makes contexts current. */
+/*
+ * Implements Stream's frequent operations: creating, waiting, recording; makes contexts current; and orders the streams
+ * of the producer and the consumer of an array.
+ */
 #include "graph/graph.h"
 #include "stream/stream.h"
 
@@ -201,7 +204,30 @@ static PyMethodDef methods[] = {
 static PyType_Spec spec = TYPE_SPEC("cudacore_handles.Stream", handle, SLOT(tp_doc, DOC_StreamHandle),
                                     SLOT(tp_dealloc, handle_dealloc), SLOT(tp_methods, methods));
 
+static PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("order_streams(consumer, producer, device)", count, 3) < 0)
+    return NULL;
+  bool is_face = is_stream(st, arguments[1]);
+  size_t consumer = PyLong_AsSize_t(arguments[0]); /* four times as fast as PyLong_AsUnsignedLongLong() */
+  size_t producer = PyErr_Occurred() || is_face ? 0 : PyLong_AsSize_t(arguments[1]);
+  long device = PyErr_Occurred() ? -1 : PyLong_AsLong(arguments[2]);
+  if (PyErr_Occurred())
+    return NULL;
+  cch_stream *known = is_face ? handle_use(arguments[1]) : NULL;
+  if (is_face && known == NULL)
+    return NULL;
+  int status;
+  WITHOUT_GIL(status = cch_stream_order((CUstream)consumer, (CUstream)producer, known, (int)device));
+  if (is_face)
+    handle_done(arguments[1]);
+  if (status != 0)
+    return raise_status(st, status);
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"order_streams", FASTCALL(order_streams), METH_FASTCALL, DOC_order_streams},
     {"create_stream", FASTCALL(create_stream), METH_FASTCALL, DOC_create_stream},
     {"set_current", set_current, METH_O, DOC_set_current},
     {"current_device", current_device, METH_NOARGS, DOC_current_device},

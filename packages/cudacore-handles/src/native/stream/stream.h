@@ -6,7 +6,7 @@
 
 #include "base/native.h"
 
-/* ---- event.c, stream.c, order.c ---- */
+/* ---- event.c, stream.c ---- */
 
 static inline bool is_stream(const state *st, PyObject *object) {
   return is_of(object, st->faces.stream, st->stream_type);
@@ -18,13 +18,6 @@ static inline bool is_event(const state *st, PyObject *object) {
 int add_event_type(PyObject *module, state *st);
 
 int add_stream_type(PyObject *module, state *st);
-extern PyMethodDef order_functions[];
-
-/*
- * Makes a stream wait for another stream, as order_streams() does. `known` is the producer's stream; if it is NULL, the
- * stream is that of the handle `producer`. Call it without the GIL.
- */
-int order_raw_streams(uintptr_t consumer, uintptr_t producer, cch_stream *known, int device);
 
 /*
  * Returns the Stream that an argument is or represents, as a new reference; NULL with an exception on failure. Runs

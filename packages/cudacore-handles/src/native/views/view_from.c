@@ -158,7 +158,7 @@ static int order(const state *st, long long consumer, unsigned long long produce
   if ((unsigned long long)consumer == producer)
     return 0;
   int ordinal = device.type == DL_CUDA ? (int)device.id : -1, status;
-  WITHOUT_GIL(status = order_raw_streams((uintptr_t)consumer, (uintptr_t)producer, NULL, ordinal));
+  WITHOUT_GIL(status = cch_stream_order((CUstream)(uintptr_t)consumer, (CUstream)(uintptr_t)producer, NULL, ordinal));
   return check_status(st, status);
 }
 
