@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import Any
 
 import cudacore_handles as ch
@@ -53,3 +54,19 @@ class CudaArray:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {"shape": (4,), "typestr": self.typestr, "data": (self.buffer.handle, False), "version": 3}
+
+
+class Gate:
+    """A host function on a stream, which blocks the stream until the gate is opened."""
+
+    def __init__(self, stream: ch.Stream) -> None:
+        self._event = threading.Event()
+        self.is_passed = False
+        stream.callback(self._wait)
+
+    def _wait(self) -> None:
+        self._event.wait(30)
+        self.is_passed = True
+
+    def open(self) -> None:
+        self._event.set()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from stream_gate import Gate
+from foreign_objects import Gate
 
 import cudacore_handles as ch
 

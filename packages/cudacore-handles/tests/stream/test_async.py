@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from stream_gate import Gate
+from foreign_objects import Gate
 
 import cudacore_handles as ch
 from threads_at_once import in_threads

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stream_gate import Gate
+from foreign_objects import Gate
 
 import cudacore_handles as ch
 import cudacore_handles._views.view_copy  # a signal during the import would leave the file of the module open
