@@ -79,7 +79,7 @@ RECORDED = {"packages/cudacore-sim/src/sim/driver/base/stale_outcomes.def"}
 SUFFIXES = {".c", ".cpp", ".cu", ".def", ".h", ".inc", ".py", ".pyi"}
 #: For some additions that CONTRIBUTING describes, the maximum number of files to touch: outside of the simulator, and
 #: in it. Recorded files, such as the baseline of the ABI, do not count.
-MAX_TOUCHED = {"a type of graph node": (7, 2)}
+MAX_TOUCHED = {"a type of graph node": (6, 2)}
 #: Files that each compiled package has a copy of, because its source distribution must be self-contained.
 COPIES = ("tools/build_backend.py", "tools/find_cuda_headers.py")
 

@@ -17,8 +17,8 @@ from cudacore_handles._sdk.graph import check_values
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition
     from cudacore_graph._graph import Graph
-    from cudacore_graph._nodes.kernel import KernelNode
     from cudacore_graph._nodes.node import GraphNode
+    from cudacore_graph._nodes.work import KernelNode
     from cudacore_handles import Kernel, ParamInfo
 
 _MAX_NODES = 2**32 - 1
@@ -154,7 +154,7 @@ def update_many(
 
     def prepare() -> tuple[Any, ...]:
         """Return what the nodes launch. Their context is current."""
-        from cudacore_graph._nodes.kernel import KernelNode  # imported late, because that module imports this one
+        from cudacore_graph._nodes.work import KernelNode  # imported late, because that module imports this one
 
         if not isinstance(first, KernelNode):
             raise TypeError(f"node 0: nodes must be of type KernelNode, not {type_text(first)}")

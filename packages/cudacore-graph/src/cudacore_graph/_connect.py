@@ -7,7 +7,7 @@ from cudacore_graph._adjacency import AdjacencySetProxy
 from cudacore_graph._arguments import alloc_place, check_node_kernel, fill_value, node_memory
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import gone, node_failed
-from cudacore_graph._nodes.classes import CLASSES
+from cudacore_graph._nodes import CLASSES
 from cudacore_handles._sdk.graph import connect
 
 connect(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_graph._graph import Graph
-    from cudacore_graph._nodes.kernel import KernelNode
+    from cudacore_graph._nodes.work import KernelNode
     from cudacore_graph._option_dicts import GraphCompleteOptionsDict, GraphDebugPrintOptionsDict
     from cudacore_graph._options import GraphCompleteOptions
     from cudacore_graph.typing import GraphEdgeType

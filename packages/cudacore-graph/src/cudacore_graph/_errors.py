@@ -10,7 +10,7 @@ from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk import hold, last_error, lib, results
 
 _FREE = "it must be the address of an allocation node (AllocNode.dptr), which a graph may free only once"
-# The usual reason why the driver refuses a call, by the name of the method. _nodes/classes.py adds the reasons of each
+# The usual reason why the driver refuses a call, by the name of the method. _nodes/__init__.py adds the reasons of each
 # class of nodes.
 HINTS = {
     "destroy": "No node can be taken out of a graph that has nodes that allocate or free memory",

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
 from cudacore_graph._columns import update_many
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import gone
-from cudacore_graph._nodes.child_graph import ChildGraphNode
-from cudacore_graph._nodes.conditional import ConditionalNode
-from cudacore_graph._nodes.executable import ExecutableGraphNode
-from cudacore_graph._nodes.node import GraphNode
+from cudacore_graph._nodes.graphs import ChildGraphNode, ConditionalNode
+from cudacore_graph._nodes.node import ExecutableGraphNode, GraphNode
 from cudacore_graph._options import GraphCompleteOptions
 from cudacore_handles import CUDAError, Stream
 from cudacore_handles._sdk import (
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_graph._builder import GraphBuilder
-    from cudacore_graph._nodes.kernel import KernelNode
+    from cudacore_graph._nodes.work import KernelNode
     from cudacore_graph._option_dicts import GraphCompleteOptionsDict
     from cudacore_handles import LaunchConfig
 

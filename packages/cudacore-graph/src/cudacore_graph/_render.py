@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_graph import _draw
-from cudacore_graph._nodes.conditional import ConditionalNode
-from cudacore_graph._nodes.kernel import KernelNode, name_of
+from cudacore_graph._nodes.graphs import ConditionalNode
 from cudacore_graph._nodes.node import GraphNode
+from cudacore_graph._nodes.work import KernelNode, name_of
 from cudacore_graph._summary import neighbours, possible_order, summarise
 from cudacore_handles._sdk import graph_native as _native
 

@@ -11,9 +11,12 @@ from cudacore_graph import (
     GraphDebugPrintOptions,
     GraphDefinition,
     KernelNodes,
+    _nodes,
 )
-from cudacore_graph._nodes import classes as _classes
-from cudacore_graph._nodes.classes import *  # noqa: F403
+from cudacore_graph._nodes.graphs import *  # noqa: F403
+from cudacore_graph._nodes.memory import *  # noqa: F403
+from cudacore_graph._nodes.node import *  # noqa: F403
+from cudacore_graph._nodes.work import *  # noqa: F403
 from cudacore_handles._sdk import finish_module as _finish_module
 
 __all__ = [
@@ -25,6 +28,6 @@ __all__ = [
     "GraphDefinition",
     "KernelNodes",
 ]
-__all__ += _classes.__all__
+__all__ += _nodes.__all__
 
 _finish_module(globals())

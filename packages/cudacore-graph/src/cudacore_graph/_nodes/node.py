@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of all nodes."""
+"""The common part of all nodes, of their views in executable graphs, and of their descriptions for pictures."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
-from cudacore_graph._errors import gone
-from cudacore_graph._nodes.description import Description
-from cudacore_graph._nodes.executable import ExecutableGraphNode
+from cudacore_graph._errors import gone, node_failed
 from cudacore_handles._sdk import Made, adopt, check, ffi, hold, lib, not_pickled, out_box
 from cudacore_handles._sdk import graph_native as _native
 
@@ -15,6 +13,97 @@ if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_graph._definition import GraphDefinition
+    from cudacore_graph._graph import Graph
+
+__all__: list[str] = ["EmptyNode", "ExecutableGraphNode", "GraphNode"]
+
+
+class Description(NamedTuple):
+    """The description of a node: its type, details, and the graphs that it contains, with their names."""
+
+    title: str
+    details: tuple[str, ...]
+    graphs: tuple[tuple[str, GraphDefinition], ...]
+
+
+def bytes_text(count: int) -> str:
+    """Format a number of bytes in the largest unit of which it is a multiple of 1/16."""
+    count = int(count)
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size and count % (size // 16) == 0:
+            return f"{count / size:g} {unit}"
+    return f"{count} B"
+
+
+def short(address: int) -> str:
+    """Return the last digits of an address, which distinguish it from nearby addresses."""
+    address = int(address)
+    return f"0x{address:x}" if address < 2**24 else f"..{address & 0xFFFFFF:06x}"
+
+
+def times(sizes: tuple[int, ...]) -> str:
+    """Format extents as text such as ``"4x2"``."""
+    return "x".join(map(str, sizes))
+
+
+def printable(name: str) -> str:
+    """Return a name as one line that every format can contain: control characters and surrogates are escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+_View = TypeVar("_View", bound="ExecutableGraphNode")
+
+
+class ExecutableGraphNode(Made):
+    """A node of an executable graph; ``graph[node]`` returns it.
+
+    Changes affect only the executable graph, from its next launch on.
+    """
+
+    __slots__ = ("_graph", "_node")
+    _made_by = "graph[node]"
+    _graph: Graph
+    _node: Any
+
+    @classmethod
+    def _init(cls: type[_View], graph: Graph, node: GraphNode) -> _View:
+        self = cls.__new__(cls)
+        self._graph = graph
+        self._node = node
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._node!r} in {self._graph!r}>"
+
+
+class SwitchableNode(ExecutableGraphNode):
+    """A view of a node whose type allows it to be disabled."""
+
+    __slots__ = ()
+
+    @property
+    def is_enabled(self) -> bool:
+        """bool: Whether launches run the node (cuGraphNodeGetEnabled)."""
+        return self._switch(-1)
+
+    def enable(self) -> None:
+        """Enable the node (cuGraphNodeSetEnabled)."""
+        self._switch(1)
+
+    def disable(self) -> None:
+        """Disable the node (cuGraphNodeSetEnabled)."""
+        self._switch(0)
+
+    def _switch(self, enabled: int) -> bool:
+        """Enable or disable the node, unless the number is negative. Return whether it is enabled."""
+        if not self._node.is_valid:
+            raise gone(self._node)
+        out = ffi.new("int *")
+        status = lib.cch_graph_exec_enabled(out, hold(self._graph), hold(self._node), enabled)
+        if status:
+            node_failed(status, "enable", _native.PLACE_IN_EXEC)
+        return bool(out[0])
+
 
 _DESTRUCTORS = {"kernel": lib.unref_in_kernel_node, "event": lib.unref_in_event_node}
 
@@ -31,6 +120,7 @@ class GraphNode(_native.NodeHandle, Made):
 
     __slots__ = ()
     _made_by = "the methods of GraphDefinition"
+    _TYPE: ClassVar[int]  # CUDA's number of the type
     _TITLE: ClassVar[str] = "node"  # what the node does
     _COLOUR: ClassVar[str] = "#eeeeee"  # in pictures
     _METHOD: ClassVar[str] = ""  # the method that adds such a node
@@ -109,4 +199,5 @@ class EmptyNode(GraphNode):
     """A node that does nothing. It joins branches of a graph."""
 
     __slots__ = ()
+    _TYPE = lib.CCH_NODE_EMPTY
     _TITLE = "empty"

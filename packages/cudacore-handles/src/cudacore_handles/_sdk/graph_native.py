@@ -19,7 +19,6 @@ from cudacore_handles._native import (
     change_edges,
     clone_graph,
     destroy_nodes,
-    exec_enabled,
     graph_edges,
     graph_nodes,
     instantiate,

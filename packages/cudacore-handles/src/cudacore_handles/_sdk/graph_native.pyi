@@ -511,12 +511,6 @@ def set_exec_node(graph: ExecHandle, node: NodeHandle, /, *arguments: Any) -> No
 def alloc_address(node: NodeHandle, /) -> int:
     """Return the address that an allocation node allocates (cuGraphMemAllocNodeGetParams)."""
 
-def exec_enabled(graph: ExecHandle, node: NodeHandle, enabled: bool | None = None, /) -> bool:
-    """Enable or disable a node of an executable graph (cuGraphNodeSetEnabled), and return whether it is enabled.
-
-    None changes nothing.
-    """
-
 def clone_graph(graph: _G, /) -> tuple[_G, dict[Any, Any]]:
     """Copy a graph (cuGraphClone).
 

@@ -119,22 +119,6 @@ static PyObject *set_config(PyObject *module, PyObject *const *arguments, Py_ssi
   return result;
 }
 
-static PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  const state *st = PyModule_GetState(module);
-  if (check_argument_count("exec_enabled(graph, node, enabled)", count, 3) < 0)
-    return NULL;
-  cch_graph_node *node = node_box(st, arguments[1], "node");
-  cch_graph_exec *box = node != NULL ? handle_use(arguments[0]) : NULL;
-  if (box == NULL)
-    return NULL;
-  const int wanted = arguments[2] == Py_None ? -1 : arguments[2] == Py_True;
-  int enabled = 0, status;
-  WITHOUT_GIL(status = cch_graph_exec_enabled(&enabled, box, node, wanted));
-  PyObject *result = status == 0 ? PyBool_FromLong(enabled) : raise_failed(st, status, "enable", PLACE_IN_EXEC);
-  handle_done(arguments[0]);
-  return result;
-}
-
 /* One of the owners in a bundle; None if there is none. */
 static PyObject *owner_in(const state *st, cch_bundle *bundle, size_t index) {
   void *object = NULL;
@@ -188,7 +172,6 @@ PyMethodDef node_set_functions[] = {
     {"set_config", FASTCALL(set_config), METH_FASTCALL, DOC_set_config},
     {"set_exec_node", FASTCALL(set_exec_node), METH_FASTCALL, DOC_set_exec_node},
     {"alloc_address", alloc_address, METH_O, DOC_alloc_address},
-    {"exec_enabled", FASTCALL(exec_enabled), METH_FASTCALL, DOC_exec_enabled},
     {"read_node", FASTCALL(read_node), METH_FASTCALL, DOC_read_node},
     {NULL, NULL, 0, NULL},
 };

@@ -1,20 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that launch a kernel."""
+"""Nodes that launch kernels, call host functions, record events and wait for them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from cudacore_graph._arguments import KernelValue, check_args, unpack_args
 from cudacore_graph._errors import NODE_WAS_INSTANTIATED
-from cudacore_graph._nodes.description import Description, bytes_text, printable, short, times
-from cudacore_graph._nodes.executable import SwitchableNode
-from cudacore_graph._nodes.node import GraphNode
-from cudacore_handles import CUDAError, Kernel, LaunchConfig
-from cudacore_handles._sdk import ffi, lib, shorten
+from cudacore_graph._nodes.node import (
+    Description,
+    ExecutableGraphNode,
+    GraphNode,
+    SwitchableNode,
+    bytes_text,
+    printable,
+    short,
+    times,
+)
+from cudacore_handles import CUDAError, Event, Kernel, LaunchConfig
+from cudacore_handles._sdk import adopt, ffi, lib, shorten
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import check_config
 from cudacore_handles.typing import KernelArgumentType
+
+__all__: list[str] = [
+    "EventRecordNode",
+    "EventWaitNode",
+    "ExecutableEventRecordNode",
+    "ExecutableEventWaitNode",
+    "ExecutableHostCallbackNode",
+    "ExecutableKernelNode",
+    "HostCallbackNode",
+    "KernelNode",
+]
 
 
 class ExecutableKernelNode(SwitchableNode):
@@ -67,6 +86,7 @@ class KernelNode(GraphNode):
     """A node that launches a kernel."""
 
     __slots__ = ()
+    _TYPE = lib.CCH_NODE_KERNEL
     _TITLE = "kernel"
     _COLOUR = "#d9ead3"
     _METHOD = "launch"
@@ -186,3 +206,124 @@ def name_of(kernel: Kernel) -> str:
     """Return the kernel's name, or its handle if the driver has no name for it."""
     name = kernel._symbol()
     return f"kernel {short(kernel._raw)}" if name is None else shorten(printable(name))
+
+
+class ExecutableHostCallbackNode(ExecutableGraphNode):
+    """A node of an executable graph that calls a host function."""
+
+    __slots__ = ()
+
+    def update(self, fn: Callable[..., Any], *, user_data: Any = None) -> None:
+        """Call another function from the next launch on (cuGraphExecHostNodeSetParams).
+
+        See :meth:`GraphDefinition.callback`.
+        """
+        _native.set_exec_node(self._graph, self._node, fn, user_data)
+
+
+class HostCallbackNode(GraphNode):
+    """A node that calls a host function."""
+
+    __slots__ = ()
+    _TYPE = lib.CCH_NODE_HOST
+    _TITLE = "callback"
+    _COLOUR = "#f4cccc"
+    _METHOD = "callback"
+    _EXEC_HINT = NODE_WAS_INSTANTIATED
+    _EXECUTABLE = ExecutableHostCallbackNode
+
+    def update(self, fn: Callable[..., Any], *, user_data: Any = None) -> None:
+        """Call another function from the next instantiation on (cuGraphHostNodeSetParams).
+
+        See :meth:`GraphDefinition.callback`.
+        """
+        _native.set_node(self, fn, user_data)
+
+    @property
+    def function(self) -> Callable[[], Any] | None:
+        """callable or None: The Python function; None for a ctypes function.
+
+        ``cuda.core`` calls this attribute `callback`. Here, `callback` is the method of nodes that adds such a node.
+        """
+        _, (function, _) = self._read_owned("host")
+        return function
+
+    def _describe(self) -> Description:
+        """Return the description of the node for pictures."""
+        function = self.function
+        return Description(self._TITLE, (_function_name(function) if function is not None else "a C function",), ())
+
+
+def _function_name(function: object) -> str:
+    """Return the name of a callable. The callable may generate its attributes dynamically."""
+    try:
+        name = getattr(function, "__qualname__", None)
+    except Exception:
+        name = None
+    return shorten(printable(name if isinstance(name, str) and name else type(function).__name__))
+
+
+class EventNode(GraphNode):
+    """A node that records an event or waits for one."""
+
+    __slots__ = ()
+    _COLOUR = "#ead1dc"
+    _EXEC_HINT = NODE_WAS_INSTANTIATED
+
+    @property
+    def event(self) -> Event:
+        """Event: The event."""
+        params = self._read("event")
+        return adopt(Event, ffi.addressof(params[0], "event"))
+
+    def _describe(self) -> Description:
+        """Return the description of the node for pictures."""
+        return Description(self._TITLE, (f"event {short(self.event._raw)}",), ())
+
+
+class ExecutableEventRecordNode(ExecutableGraphNode):
+    """A node of an executable graph that records an event."""
+
+    __slots__ = ()
+
+    def update(self, event: Event) -> None:
+        """Record another event from the next launch on (cuGraphExecEventRecordNodeSetEvent)."""
+        _native.set_exec_node(self._graph, self._node, event)
+
+
+class EventRecordNode(EventNode):
+    """A node that records an event."""
+
+    __slots__ = ()
+    _TYPE = lib.CCH_NODE_EVENT_RECORD
+    _TITLE = "record"
+    _METHOD = "record"
+    _EXECUTABLE = ExecutableEventRecordNode
+
+    def update(self, event: Event) -> None:
+        """Record another event from the next instantiation on (cuGraphEventRecordNodeSetEvent)."""
+        _native.set_node(self, event)
+
+
+class ExecutableEventWaitNode(ExecutableGraphNode):
+    """A node of an executable graph that waits for an event."""
+
+    __slots__ = ()
+
+    def update(self, event: Event) -> None:
+        """Wait for another event from the next launch on (cuGraphExecEventWaitNodeSetEvent)."""
+        _native.set_exec_node(self._graph, self._node, event)
+
+
+class EventWaitNode(EventNode):
+    """A node that waits for an event."""
+
+    __slots__ = ()
+    _TYPE = lib.CCH_NODE_EVENT_WAIT
+    _TITLE = "wait"
+    _METHOD = "wait"
+    _EXECUTABLE = ExecutableEventWaitNode
+
+    def update(self, event: Event) -> None:
+        """Wait for another event from the next instantiation on (cuGraphEventWaitNodeSetEvent)."""
+        _native.set_node(self, event)

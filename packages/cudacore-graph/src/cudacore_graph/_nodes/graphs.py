@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that run bodies depending on a condition."""
+"""Nodes that contain graphs: child graphs, and the bodies of conditional nodes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,81 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cudacore_graph._condition import GraphCondition
-from cudacore_graph._nodes.description import Description, short
-from cudacore_graph._nodes.node import GraphNode
+from cudacore_graph._nodes.node import Description, ExecutableGraphNode, GraphNode, short
 from cudacore_graph.typing import GraphConditionalType
 from cudacore_handles import CUDAError
+from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk import lib, results
+
+if TYPE_CHECKING:
+    from cudacore_graph._definition import GraphDefinition
+
+__all__: list[str] = [
+    "ChildGraphNode",
+    "ConditionalNode",
+    "ExecutableChildGraphNode",
+    "IfElseNode",
+    "IfNode",
+    "SwitchNode",
+    "WhileNode",
+]
+
+
+class ExecutableChildGraphNode(ExecutableGraphNode):
+    """A node of an executable graph that runs a child graph."""
+
+    __slots__ = ()
+
+    def update(self, child: GraphDefinition) -> None:
+        """Use the parameters of another child graph of the same shape (cuGraphExecChildGraphNodeSetParams)."""
+        _native.set_exec_node(self._graph, self._node, child)
+
+
+class ChildGraphNode(GraphNode):
+    """A node that runs a copy of a graph."""
+
+    __slots__ = ()
+    _TYPE = lib.CCH_NODE_GRAPH
+    _TITLE = "graph"
+    _METHOD = "embed"
+    _HINT = (
+        "A child graph cannot have memory nodes or conditional nodes on this driver; in a graph with memory nodes it "
+        "cannot be replaced"
+    )
+    _EXEC_HINT = (
+        "The graph must have the nodes and edges of the present child graph, in the order in which they were added"
+    )
+    _EXECUTABLE = ExecutableChildGraphNode
+
+    def update(self, child: GraphDefinition) -> None:
+        """Run a copy of another graph from the next instantiation on (cuGraphNodeSetParams).
+
+        Needs a driver for CUDA 12.2.
+
+        Definitions and nodes of the previous child graph become invalid.
+
+        Parameters
+        ----------
+        child : GraphDefinition
+            The graph. It must not be in the same hierarchy as the node.
+        """
+        _native.set_node(self, child)
+
+    @property
+    def child_graph(self) -> GraphDefinition:
+        """GraphDefinition: The copy, which can be inspected and changed."""
+        return self._graph_in(0)
+
+    def _describe(self) -> Description:
+        """Return the description of the node for pictures."""
+        return Description(self._TITLE, (), (("", self.child_graph),))
+
 
 _CONDITIONALS = {
     lib.CCH_CONDITIONAL_IF: GraphConditionalType.IF,
     lib.CCH_CONDITIONAL_WHILE: GraphConditionalType.WHILE,
     lib.CCH_CONDITIONAL_SWITCH: GraphConditionalType.SWITCH,
 }
-
-if TYPE_CHECKING:
-    from cudacore_graph._definition import GraphDefinition
 
 
 class ConditionalNode(GraphNode):
@@ -31,6 +92,7 @@ class ConditionalNode(GraphNode):
     """
 
     __slots__ = ()
+    _TYPE = lib.CCH_NODE_CONDITIONAL
     _TITLE = "conditional"
     _BODIES: ClassVar[Sequence[str]] = ()  # their names
 
