@@ -166,19 +166,6 @@ class TestForks:
         launch(builder.complete(), stream)
         assert [numbers[i] for i in range(5)] == [1] * 5
 
-    def test_fork_of_a_fork(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
-        """A fork could not be split, or joining two forks would end the capture."""
-        with stream.create_graph_builder() as builder:
-            _, fork = builder.split(2)
-            same, other = fork.split(2)
-            assert same is fork
-            ch.launch(other, ONE, add, numbers.buffer, 1)
-            rest = cg.GraphBuilder.join(fork, other)
-            assert rest is fork
-            cg.GraphBuilder.join(builder, rest)
-        launch(builder.complete(), stream)
-        assert numbers[0] == 1
-
     def test_not_joined(self, stream: ch.Stream) -> None:
         """Ending with open forks would lose the graph, or leave a stream in capture."""
         builder = stream.create_graph_builder().begin_building()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -109,22 +108,3 @@ def test_forks_side_by_side(device: ch.Device, add: ch.Kernel, numbers: Numbers)
     definition = builder.end_building().graph_definition
     assert len(definition.nodes()) == _EDGES + 1
     assert len(definition.edges()) == _EDGES
-
-
-def test_memory_of_many_forks(device: ch.Device) -> None:
-    """Each free of memory of a capture would look through the forks that have memory."""
-
-    def cost(count: int) -> float:
-        builders = device.create_graph_builder().begin_building().split(count + 1)
-        buffers = [device.allocate(64, stream=fork) for fork in builders[1:]]
-        builder = cg.GraphBuilder.join(*builders)
-        times = []
-        for i in range(0, count // 2, 50):
-            begin = time.perf_counter()
-            for buffer in buffers[i : i + 50]:
-                buffer.close()
-            times.append(time.perf_counter() - begin)
-        builder.close()
-        return min(times)
-
-    assert cost(8000) < 2.5 * min(cost(200) for _ in range(5))

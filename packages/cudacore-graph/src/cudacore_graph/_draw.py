@@ -8,10 +8,10 @@ package is needed.
 
 from __future__ import annotations
 
-import html
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from itertools import pairwise
 
 from cudacore_graph._summary import neighbours, possible_order
@@ -270,11 +270,7 @@ def to_svg(picture: Picture, title: str) -> str:
         f'viewBox="{-_MARGIN} {-_MARGIN} {width:.0f} {height:.0f}" role="img" '
         f'font-family="{_FONT}" font-size="{_SIZE}">'
     )
-    return "\n".join((head, f"<title>{_escape(title)}</title>", *_picture(picture, 0, 0), "</svg>", ""))
-
-
-def _escape(text: str) -> str:
-    return html.escape(text, quote=True)
+    return "\n".join((head, f"<title>{escape(title)}</title>", *_picture(picture, 0, 0), "</svg>", ""))
 
 
 def _picture(picture: Picture, x: float, y: float) -> Iterator[str]:
@@ -326,7 +322,7 @@ def _box(box: Box, x: float, y: float) -> Iterator[str]:
         weight = ' font-weight="600"' if i == 0 else ""
         yield (
             f'<text x="{x + box.width / 2:.1f}" y="{y + _PAD + 9 + i * _LINE:.1f}" text-anchor="middle" '
-            f'fill="{_TEXT}"{weight}>{_escape(line)}</text>'
+            f'fill="{_TEXT}"{weight}>{escape(line)}</text>'
         )
     left, top = x + _PAD, y + box.head + _PAD / 2
     caption_height = _caption_height(box.inner)
@@ -334,7 +330,7 @@ def _box(box: Box, x: float, y: float) -> Iterator[str]:
         if caption:
             yield (
                 f'<rect x="{left:.1f}" y="{top:.1f}" width="{text_width(caption) + 8:.1f}" height="{_LINE}" rx="3" '
-                f'fill="#e3e3e3"/><text x="{left + 4:.1f}" y="{top + 11:.1f}" fill="{_TEXT}">{_escape(caption)}</text>'
+                f'fill="#e3e3e3"/><text x="{left + 4:.1f}" y="{top + 11:.1f}" fill="{_TEXT}">{escape(caption)}</text>'
             )
         yield from _picture(picture, left, top + caption_height)
         left += picture.width + _PAD

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_graph import _draw
@@ -251,9 +252,7 @@ def _mermaid_lines(graph: _Pictured, prefix: str, space: str) -> Iterator[str]:
 
 def _mermaid_text(text: str) -> str:
     # In Mermaid, text after # is an entity, and text between backticks is Markdown.
-    for plain, code in (("#", "#35;"), ("`", "#96;"), ("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;")):
-        text = text.replace(plain, code)
-    return text
+    return text.translate({ord("#"): "#35;", ord("`"): "#96;"} | {ord(c): escape(c) for c in '&"<>'})
 
 
 # ---- notebooks
