@@ -95,7 +95,7 @@ const node_method *node_method_find(PyObject *name);
 int node_params_read(state *st, const node_method *method, values given, bool by_position, PyObject *keywords,
                      void *scratch, node_params *out);
 /* Checks whether a node with these parameters can be in a graph. Returns 0, or -1 with an exception. */
-int node_params_check(const state *st, const node_params *params, const cch_graph *graph);
+int node_params_check(const node_params *params, const cch_graph *graph);
 /* Returns the pointer to pass to the library as `params`. */
 const void *node_params_of(const node_params *params);
 void node_params_unref(node_params *params);

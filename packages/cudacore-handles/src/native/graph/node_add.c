@@ -21,7 +21,7 @@ PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t
 static PyObject *add(state *st, const node_method *method, node_params *params, cch_graph *graph, cch_stream *stream,
                      cch_graph_node *const *dependencies, size_t count) {
   PyObject *result = NULL;
-  if (node_params_check(st, params, graph) == 0) {
+  if (node_params_check(params, graph) == 0) {
     const cch_node_spec spec = {.size = sizeof spec,
                                 .type = params->type,
                                 .params = node_params_of(params),

@@ -71,7 +71,7 @@ static int read_item(batch *self, size_t place, PyObject *tuple) {
   node->method = node_method_find(PyTuple_GetItem(tuple, 0));
   if (node->method == NULL || read_after(self, place, PyTuple_GetItem(tuple, 1)) < 0 ||
       node_params_read(self->st, node->method, given, true, NULL, NULL, params) < 0 ||
-      node_params_check(self->st, params, self->graph) < 0)
+      node_params_check(params, self->graph) < 0)
     return -1;
   cch_node_spec *spec = &self->specs[place];
   spec->size = sizeof *spec;

@@ -70,7 +70,7 @@ static const cch_graph *root_of(const cch_graph *graph) {
   return graph;
 }
 
-int node_params_check(const state *st, const node_params *params, const cch_graph *graph) {
+int node_params_check(const node_params *params, const cch_graph *graph) {
   const cch_graph *child = params->type == CCH_NODE_GRAPH ? params->of.child.graph : NULL;
   if (child != NULL && root_of(child) == root_of(graph))
     return raise_error(PyExc_ValueError, "child is in the same graph as the node that is to run it; clone() makes an "

@@ -10,7 +10,7 @@ static PyObject *set(const state *st, const node_method *method, PyObject *face,
   cch_graph_node *node = node_box(st, face, "node");
   cch_graph_exec *used = NULL;
   /* An executable graph cannot contain itself, so a child graph for one of its nodes needs no check. */
-  if (node == NULL || (exec == NULL && node_params_check(st, params, cch_graph_node_graph(node)) < 0) ||
+  if (node == NULL || (exec == NULL && node_params_check(params, cch_graph_node_graph(node)) < 0) ||
       (exec != NULL && (used = handle_use(exec)) == NULL))
     return NULL;
   int status;
