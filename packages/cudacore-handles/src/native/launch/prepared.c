@@ -170,40 +170,13 @@ done:
   return result;
 }
 
-/*
- * Replaces the owners of an old argument by those of a new one. The old owners end up in `added` or `*replaced`; the
- * caller releases them after the block was changed. Runs no Python code. The caller has the lock of the PreparedLaunch.
- */
-static int replace_owners(prepared *self, Py_ssize_t index, owners *added, kept **replaced) {
-  owned *items = owners_items(&self->kept->owners), *known = NULL;
-  Py_ssize_t matches = 0;
-  for (Py_ssize_t i = 0; i < self->kept->owners.count; i++)
-    if (items[i].index == index) {
-      known = &items[i];
-      matches++;
-    }
-  if (shared_get(&self->kept->references) == 1 && added->count == 1 &&
-      matches == 1) { /* usual case: one owner replaces another */
-    owned *item = owners_items(added), swapped = *known;
-    *known = *item;
-    *item = swapped;
-    return 0;
-  }
-  kept *old = self->kept, *fresh = kept_new();
-  int status = fresh != NULL ? 0 : -1;
-  for (Py_ssize_t i = 0; i < old->owners.count && status == 0; i++)
-    if (items[i].index != index) {
-      Py_XINCREF(items[i].object);
-      status = owners_add(&fresh->owners, items[i].index, cch_ref(items[i].box), items[i].object);
-    }
-  items = owners_items(added);
-  for (Py_ssize_t i = 0; i < added->count && status == 0; i++) {
-    Py_XINCREF(items[i].object);
-    status = owners_add(&fresh->owners, index, cch_ref(items[i].box), items[i].object);
-  }
-  *replaced = status == 0 ? old : fresh;
-  if (status == 0)
-    self->kept = fresh;
+/* Adds the owners of all arguments but one to a list, with references of their own. -1 with an exception on failure. */
+static int add_others(owners *to, owners *from, Py_ssize_t except) {
+  const owned *items = owners_items(from);
+  int status = 0;
+  for (Py_ssize_t i = 0; i < from->count && status == 0; i++)
+    if (items[i].index != except)
+      status = owners_add(to, items[i].index, cch_ref(items[i].box), Py_XNewRef(items[i].object));
   return status;
 }
 
@@ -217,21 +190,22 @@ static int prepared_set_item(PyObject *object, PyObject *key, PyObject *value) {
   unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&self->params, stack);
   if (!block)
     return -1;
-  owners added;
-  owners_init(&added, false);
-  kept *replaced = NULL;
-  int status = pack_parameter(self->st, &self->params, index, value, block, &added, self->device);
+  /* The old owners are released after the block was changed. */
+  kept *fresh = kept_new(), *replaced = fresh;
+  int status =
+      fresh != NULL ? pack_parameter(self->st, &self->params, index, value, block, &fresh->owners, self->device) : -1;
   if (status == 0) {
     param p = param_at(&self->params, index);
     LOCK_OBJECT(self);
-    /* If numbers replace numbers, the owners do not change. */
-    if (added.count != 0 || self->kept->owners.count != 0)
-      status = replace_owners(self, index, &added, &replaced);
-    if (status == 0)
+    status = add_others(&fresh->owners, &self->kept->owners, index);
+    if (status == 0) {
       memcpy(PyByteArray_AsString(self->block) + p.offset, block + p.offset, p.size);
+      replaced = self->kept;
+      self->kept = fresh;
+    }
     UNLOCK_OBJECT();
   }
-  KEEPING_EXCEPTION(owners_unref(&added); kept_unref(replaced));
+  KEEPING_EXCEPTION(kept_unref(replaced));
   owners_drain(self->st);
   if (block != stack)
     PyMem_Free(block);
