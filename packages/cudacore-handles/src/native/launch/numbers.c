@@ -10,8 +10,6 @@
 
 enum { PRINTED_BITS = 128 /* larger integers are described by their length, and not printed */ };
 
-static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
-
 /* ---- messages ---- */
 
 static int raise_unsuitable_size(const char *what, uint32_t size) {
@@ -255,31 +253,18 @@ int pack_integer_like(const destination *to, PyObject *value, const type_entry *
   PyObject *number = PyNumber_Index(value);
   if (!number)
     return -1;
-  int status;
-  if (to->kind == PARAM_BYTES &&
-      how->itemsize) { /* the scalar has the size of the whole struct, so its bytes are copied */
-    destination raw = *to;
-    raw.kind = PARAM_UNKNOWN;
-    status = pack_int(&raw, number);
-  } else {
-    bool same_size = how->itemsize == to->size;
-    status = pack_in_range(to, number, same_size && how->packing == PACKING_UNSIGNED,
-                           same_size && how->packing == PACKING_SIGNED);
-  }
+  const bool same_size = how->itemsize == to->size;
+  const int status = pack_in_range(to, number, same_size && how->packing == PACKING_UNSIGNED,
+                                   same_size && how->packing == PACKING_SIGNED);
   Py_DECREF(number);
   return status;
 }
 
-int pack_bool_like(const destination *to, PyObject *value, const type_entry *how) {
+int pack_bool_like(const destination *to, PyObject *value) {
   if (kind_takes(to, IS_POINTER))
     return raise_no_pointer(to, "a bool");
-  int truth = PyObject_IsTrue(value);
-  if (truth < 0)
-    return -1;
-  destination raw = *to;
-  if (to->kind == PARAM_BYTES && how->itemsize) /* as in pack_integer_like(), the bytes are copied */
-    raw.kind = PARAM_UNKNOWN;
-  return pack_int(&raw, truth ? Py_True : Py_False);
+  const int truth = PyObject_IsTrue(value);
+  return truth < 0 ? -1 : pack_int(to, truth ? Py_True : Py_False);
 }
 
 /* ---- floating point ---- */
@@ -317,14 +302,9 @@ int pack_double(const destination *to, double number) {
   return store_float(to->out, to->size, to->kind, number);
 }
 
-int pack_float_like(const destination *to, PyObject *value, const type_entry *how) {
-  double number = PyFloat_AsDouble(value);
-  if (number == -1.0 && PyErr_Occurred())
-    return -1;
-  /* as in pack_integer_like(), the bytes are copied */
-  if (how->itemsize && kind_takes(to, TAKES_BYTES))
-    return store_float(to->out, to->size, PARAM_FLOAT, number);
-  return pack_double(to, number);
+int pack_float_like(const destination *to, PyObject *value) {
+  const double number = PyFloat_AsDouble(value);
+  return number == -1.0 && PyErr_Occurred() ? -1 : pack_double(to, number);
 }
 
 int pack_complex_like(const destination *to, PyObject *value) {

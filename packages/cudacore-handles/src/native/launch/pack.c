@@ -24,8 +24,6 @@ const param_rules rules_of_kinds[] = {
 
 /* ---- messages ---- */
 
-static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
-
 #define HAS_BYTE "%U has %zd byte, but the parameter has %u"
 #define HAS_BYTES "%U has %zd bytes, but the parameter has %u"
 #define PASS_A_NUMBER "pass a Python number, such as value.item(), which is converted, or a scalar of that size"
@@ -162,11 +160,11 @@ static int raise_other_size(const destination *to, PyObject *value, Py_ssize_t g
 static inline int pack_by_sort(const destination *to, PyObject *value, const type_entry *how) {
   switch (how->packing) {
   case PACKING_FLOAT:
-    return pack_float_like(to, value, how);
+    return pack_float_like(to, value);
   case PACKING_COMPLEX:
     return pack_complex_like(to, value);
   case PACKING_BOOL:
-    return pack_bool_like(to, value, how);
+    return pack_bool_like(to, value);
   default:
     return pack_integer_like(to, value, how);
   }
@@ -175,10 +173,13 @@ static inline int pack_by_sort(const destination *to, PyObject *value, const typ
 static int pack_number(const destination *to, PyObject *value, const type_entry *how) {
   if (how->itemsize && how->itemsize != to->size && needs_same_size(to, how))
     return raise_other_size(to, value, how->itemsize);
+  destination raw = *to;
+  if (how->itemsize && kind_takes(to, TAKES_BYTES)) /* the scalar has the size of the parameter: its bytes are copied */
+    raw.kind = how->packing == PACKING_FLOAT ? PARAM_FLOAT : PARAM_UNKNOWN;
   if (!how->has_value)
-    return pack_by_sort(to, value, how);
+    return pack_by_sort(&raw, value, how);
   PyObject *content = PyObject_GetAttr(value, to->st->names.value); /* of a ctypes scalar, for example */
-  int status = content ? pack_by_sort(to, content, how) : -1;
+  int status = content ? pack_by_sort(&raw, content, how) : -1;
   Py_XDECREF(content);
   return status;
 }

@@ -30,6 +30,7 @@ extern const param_rules rules_of_kinds[]; /* indexed by param_kind */
 static inline const char *kind_text(const destination *to) { return rules_of_kinds[to->kind].text; }
 static inline bool kind_takes(const destination *to, unsigned what) { return rules_of_kinds[to->kind].takes & what; }
 
+static inline const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
 int raise_size_mismatch(const destination *to, PyObject *value, Py_ssize_t given);
 
 /*
@@ -45,9 +46,9 @@ int pack_double(const destination *to, double number);
 
 /* Pack values of registered types. They run Python code. */
 int pack_integer_like(const destination *to, PyObject *value, const type_entry *how);
-int pack_float_like(const destination *to, PyObject *value, const type_entry *how);
+int pack_float_like(const destination *to, PyObject *value);
 int pack_complex_like(const destination *to, PyObject *value);
-int pack_bool_like(const destination *to, PyObject *value, const type_entry *how);
+int pack_bool_like(const destination *to, PyObject *value);
 
 /*
  * Returns whether the size of a scalar must equal that of the parameter, because its bytes are copied or the parameter

@@ -217,7 +217,7 @@ static PyObject *tensor_map_replace(PyObject *object, PyObject *tensor) {
   PyObject *old;
   LOCK_OBJECT(self);
   self->map = map;
-  self->config = config;
+  self->config.address = config.address;
   old = self->tensor;
   self->tensor = Py_NewRef(tensor);
   UNLOCK_OBJECT();
@@ -234,15 +234,6 @@ static PyObject *tensor_map_bytes(PyObject *object, PyObject *nothing) {
   map = ((tensor_map *)object)->map;
   UNLOCK_OBJECT();
   return PyBytes_FromStringAndSize((const char *)&map, sizeof map);
-}
-
-static PyObject *get_number(PyObject *object, void *closure) {
-  const char *place = (const char *)&((tensor_map *)object)->config + (size_t)(uintptr_t)closure;
-  int32_t number;
-  LOCK_OBJECT(object);
-  memcpy(&number, place, sizeof number);
-  UNLOCK_OBJECT();
-  return PyLong_FromLong(number);
 }
 
 static PyObject *get_tensor(PyObject *object, void *closure) {
@@ -264,11 +255,16 @@ static void tensor_map_dealloc(PyObject *object) {
   free_object(object);
 }
 
-#define NUMBER(name, field) {name, get_number, NULL, NULL, (void *)offsetof(cch_tensor_map_config, field)}
+/* Replacing the address does not change these. */
+#define NUMBER(name, field) {name, T_INT, offsetof(tensor_map, config.field), READONLY, NULL}
+
+static PyMemberDef members[] = {
+    NUMBER("_kind", kind), NUMBER("_device", device),   NUMBER("_data_type", data_type),
+    NUMBER("_rank", rank), NUMBER("_swizzle", swizzle), {NULL, 0, 0, 0, NULL},
+};
 
 static PyGetSetDef properties[] = {
-    NUMBER("_kind", kind),          NUMBER("_device", device),   NUMBER("_data_type", data_type),
-    NUMBER("_rank", rank),          NUMBER("_swizzle", swizzle), {"_tensor", get_tensor, NULL, NULL, NULL},
+    {"_tensor", get_tensor, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -281,7 +277,7 @@ static PyMethodDef methods[] = {
 static PyType_Spec spec =
     GC_TYPE_SPEC("cudacore_handles.TensorMapDescriptor", tensor_map, SLOT(tp_doc, DOC_TensorMapHandle),
                  SLOT(tp_dealloc, tensor_map_dealloc), SLOT(tp_traverse, tensor_map_traverse),
-                 SLOT(tp_methods, methods), SLOT(tp_getset, properties));
+                 SLOT(tp_methods, methods), SLOT(tp_members, members), SLOT(tp_getset, properties));
 
 static PyMethodDef functions[] = {
     {"tensor_map_make", FASTCALL(tensor_map_make), METH_FASTCALL, DOC_tensor_map_make},

@@ -287,11 +287,6 @@ static PyObject *tuple_of(const int64_t *numbers, int32_t count) {
   return tuple;
 }
 
-static PyObject *get_ptr(PyObject *object, void *closure) {
-  (void)closure;
-  return PyLong_FromSize_t((uintptr_t)((view *)object)->tensor.data);
-}
-
 static PyObject *get_device_id(PyObject *object, void *closure) {
   (void)closure;
   dl_device device = ((view *)object)->tensor.device;
@@ -301,11 +296,6 @@ static PyObject *get_device_id(PyObject *object, void *closure) {
 static PyObject *get_is_device_accessible(PyObject *object, void *closure) {
   (void)closure;
   return PyBool_FromLong(((view *)object)->tensor.device.type != DL_CPU);
-}
-
-static PyObject *get_readonly(PyObject *object, void *closure) {
-  (void)closure;
-  return PyBool_FromLong(((view *)object)->read_only);
 }
 
 static PyObject *get_shape(PyObject *object, void *closure) {
@@ -361,13 +351,6 @@ static PyObject *get_layout(PyObject *object, void *closure) {
   Py_XDECREF(shape);
   Py_XDECREF(strides);
   return field_keep(self, &self->layout, made);
-}
-
-static PyObject *get_type(PyObject *object, void *closure) {
-  (void)closure;
-  dl_data_type type = ((view *)object)->tensor.dtype;
-  return PyLong_FromUnsignedLong((unsigned long)type.code | (unsigned long)type.bits << 8 |
-                                 (unsigned long)type.lanes << 16);
 }
 
 static PyObject *get_device(PyObject *object, void *closure) {
@@ -439,16 +422,13 @@ static void view_dealloc(PyObject *object) {
 }
 
 static PyGetSetDef properties[] = {
-    {"ptr", get_ptr, NULL, DOC_ViewHandle_ptr, NULL},
     {"device_id", get_device_id, NULL, DOC_ViewHandle_device_id, NULL},
     {"is_device_accessible", get_is_device_accessible, NULL, DOC_ViewHandle_is_device_accessible, NULL},
-    {"readonly", get_readonly, NULL, DOC_ViewHandle_readonly, NULL},
     {"shape", get_shape, NULL, DOC_ViewHandle_shape, NULL},
     {"strides", get_strides, NULL, DOC_ViewHandle_strides, NULL},
     {"size", get_size, NULL, DOC_ViewHandle_size, NULL},
     {"dtype", get_dtype, NULL, DOC_ViewHandle_dtype, NULL},
     {"_layout", get_layout, NULL, DOC_ViewHandle__layout, NULL},
-    {"_type", get_type, NULL, NULL, NULL},
     {"_dtype_as_it_is", get_dtype_as_it_is, NULL, NULL, NULL},
     {"_device", get_device, NULL, NULL, NULL},
     {"_stream", get_stream, NULL, NULL, NULL},
@@ -463,7 +443,10 @@ static PyMethodDef methods[] = {
 
 static PyMemberDef members[] = {
     {"exporting_obj", T_OBJECT, offsetof(view, exporting), READONLY, DOC_ViewHandle_exporting_obj},
+    {"ptr", T_ULONGLONG, offsetof(view, tensor.data), READONLY, DOC_ViewHandle_ptr},
+    {"readonly", T_BOOL, offsetof(view, read_only), READONLY, DOC_ViewHandle_readonly},
     {"_itemsize", T_LONGLONG, offsetof(view, itemsize), READONLY, NULL},
+    {"_type", T_UINT, offsetof(view, tensor.dtype), READONLY, NULL}, /* code | bits << 8 | lanes << 16 */
     {NULL, 0, 0, 0, NULL},
 };
 
