@@ -80,16 +80,6 @@ class Plan(NamedTuple):
         axes = map(Axis, (axis.extent for axis in self.axes), (axis.to for axis in self.axes), self._dense_steps())
         return _simplified(self.to, address, self.width, axes)
 
-    def unrepeated(self) -> Plan:
-        """Return the plan without the axes along which the source is broadcast."""
-        return self._replace(axes=tuple(axis for axis in self.axes if axis.origin))
-
-    def repeated_from(self, address: int) -> Plan:
-        """Return the plan for copying from the memory that ``unrepeated().to_dense()`` has written."""
-        steps = iter(self.unrepeated()._dense_steps())
-        axes = [Axis(axis.extent, axis.to, next(steps) if axis.origin else 0) for axis in self.axes]
-        return _simplified(self.to, address, self.width, axes)
-
     def origin_span(self) -> tuple[int, int]:
         """Return the source's lowest address, and the address after its last byte."""
         reaches = [axis.origin * (axis.extent - 1) for axis in self.axes]

@@ -223,11 +223,7 @@ def make_with_options(
         raise TypeError("give either options or the individual arguments of the tensor map, not both")
     from cudacore_handles._views.tensor_map_options import TensorMapDescriptorOptions
 
-    all_of = as_options(TensorMapDescriptorOptions, options)
-    return make_tiled(
-        view, all_of.box_dim, all_of.element_strides, all_of.data_type, all_of.interleave, all_of.swizzle,
-        all_of.l2_promotion, all_of.oob_fill,
-    )  # fmt: skip
+    return make_tiled(view, **vars(as_options(TensorMapDescriptorOptions, options)))
 
 
 def check_choice(name: str, cls: type[enum.IntEnum], given: Any) -> int:

@@ -181,26 +181,25 @@ class _Copy:
         return self.plan.width >= (_ROW_OF_HOST if to in _ON_HOST or origin in _ON_HOST else _ROW_OF_DEVICE)
 
     def _copy_from_pageable(self) -> None:
-        distinct = self.plan.unrepeated()
-        low, high = distinct.origin_span()
-        if distinct.nbytes >= _MIN_SPAN and high - low <= _MAX_SPAN * distinct.nbytes:
-            staging = self._allocate(high - low)
-            _native.copy(staging, _memory(low, high - low, self.src), self.stream)
-            moved = self.plan._replace(origin=self.plan.origin - low + staging.handle)
-            self._move(moved, self.dst, staging)
-            staging.close(self.stream)
+        low, high = self.plan.origin_span()
+        if self.plan.nbytes >= _MIN_SPAN and high - low <= _MAX_SPAN * self.plan.nbytes:
+            self._copy_through(self.plan, low, high - low, self.src)
             return
-        array = _empty(distinct.nbytes)
+        array = _empty(self.plan.nbytes)
         address = array.ctypes.data
-        _move(distinct.to_dense(address))
+        _move(self.plan.to_dense(address))
         self.staged = array  # kept until the stream's work is done
-        rest = self.plan.repeated_from(address)
+        rest = self.plan.from_dense(address)
         if not rest.axes:
             self._copy(rest, src=array)
-            return
-        staging = self._allocate(array.nbytes)
-        _native.copy(staging, _memory(address, array.nbytes, array), self.stream)
-        self._move(rest._replace(origin=rest.origin - address + staging.handle), self.dst, staging)
+        else:
+            self._copy_through(rest, address, array.nbytes, array)
+
+    def _copy_through(self, what: Plan, address: int, nbytes: int, owner: Any) -> None:
+        """Copy host memory to the device as a whole, and have a kernel move the units from there."""
+        staging = self._allocate(nbytes)
+        _native.copy(staging, _memory(address, nbytes, owner), self.stream)
+        self._move(what._replace(origin=what.origin - address + staging.handle), self.dst, staging)
         staging.close(self.stream)
 
     def _copy_to_pageable(self) -> None:

@@ -173,13 +173,16 @@ static inline int pack_by_sort(const destination *to, PyObject *value, const typ
 static int pack_number(const destination *to, PyObject *value, const type_entry *how) {
   if (how->itemsize && how->itemsize != to->size && needs_same_size(to, how))
     return raise_other_size(to, value, how->itemsize);
-  destination raw = *to;
-  if (how->itemsize && kind_takes(to, TAKES_BYTES)) /* the scalar has the size of the parameter: its bytes are copied */
+  destination raw;
+  if (how->itemsize && kind_takes(to, TAKES_BYTES)) { /* it has the size of the parameter: its bytes are copied */
+    raw = *to;
     raw.kind = how->packing == PACKING_FLOAT ? PARAM_FLOAT : PARAM_UNKNOWN;
+    to = &raw;
+  }
   if (!how->has_value)
-    return pack_by_sort(&raw, value, how);
+    return pack_by_sort(to, value, how);
   PyObject *content = PyObject_GetAttr(value, to->st->names.value); /* of a ctypes scalar, for example */
-  int status = content ? pack_by_sort(&raw, content, how) : -1;
+  int status = content ? pack_by_sort(to, content, how) : -1;
   Py_XDECREF(content);
   return status;
 }
