@@ -45,6 +45,10 @@ def _is_in_finalizer(frame: FrameType | None) -> bool:
     return frame is not None
 
 
+def _open_files() -> int:
+    return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+
 def check_interrupts(operation: Callable[[], object], package: ModuleType) -> None:
     """Interrupt an operation before each of its bytecodes in a package, and check that no object remains alive.
 
@@ -52,7 +56,7 @@ def check_interrupts(operation: Callable[[], object], package: ModuleType) -> No
     """
     operation()  # imports what it needs, and makes what is made once
     sys._getframe().f_trace_opcodes = True  # in Python 3.12, settrace() ignores opcodes if no frame has asked for them
-    before = live_objects() | {"context": 0}
+    before, files = live_objects() | {"context": 0}, _open_files()
     for number in itertools.count(1):
         interrupt = _Interrupt(os.path.dirname(str(package.__file__)), number)
         sys.settrace(interrupt)
@@ -66,4 +70,5 @@ def check_interrupts(operation: Callable[[], object], package: ModuleType) -> No
             break
         now = live_counts() | {"context": 0}
         assert now == before or live_objects() | {"context": 0} == before, f"objects remain after {interrupt.place}"
+        assert _open_files() == files, f"a file remains open after {interrupt.place}"
     assert number > 1

@@ -35,7 +35,7 @@ def descriptors() -> int:
 
 
 def copied(handle: ch.IPCAllocationHandle) -> ch.IPCAllocationHandle:
-    return type(handle)._init(Descriptors([os.dup(int(handle))]), handle.uuid)
+    return type(handle)._init(Descriptors.copies([int(handle)]), handle.uuid, None)
 
 
 # ---- functions that run in other processes

@@ -26,6 +26,8 @@ class _World:
         self.kernel = self.code.get_kernel("nothing")
         self.buffer = device.allocate(64, stream=stream)
         self.memory = bytearray(4096)
+        self.whole = self.virtual.allocate(64)
+        self.exported = self.virtual.export_allocation(self.whole)
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self.stream._raw
@@ -42,6 +44,9 @@ _OPERATIONS: dict[str, Callable[[_World], Any]] = {
     "virtual memory": lambda w: w.virtual.allocate(64),
     "larger memory": lambda w: w.virtual.modify_allocation(w.virtual.allocate(64, stream=w.stream), 8 << 20),
     "pool": lambda w: ch.DeviceMemoryResource(w.device, ch.DeviceMemoryResourceOptions(max_size=1 << 20)),
+    "shared pool": lambda w: ch.DeviceMemoryResource(w.device, ch.DeviceMemoryResourceOptions(ipc_enabled=True)),
+    "exported memory": lambda w: w.virtual.export_allocation(w.whole),
+    "file descriptors": lambda w: ch.IPCVirtualMemoryDescriptor(w.exported.descriptors, w.exported.sizes),
     "adaptor": lambda w: ch.LimitingResourceAdaptor(w.pool, 1 << 20),
     "registered memory": lambda w: ch.register_host_memory(w.memory),
     "borrowed memory": lambda w: ch.Buffer.from_handle(w.buffer.handle, 64, owner=w.memory),

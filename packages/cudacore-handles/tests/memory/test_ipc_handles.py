@@ -89,7 +89,7 @@ def test_threads_import_the_pool(device: ch.Device, exporter: Callable[..., Any]
 def test_handle_that_is_closed_during_an_import(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """If another thread closes the handle, a new file with the same descriptor number would be imported."""
     mr = new_pool()
-    handle = type(mr.allocation_handle)._init(Descriptors([os.dup(int(mr.allocation_handle))]), None)
+    handle = type(mr.allocation_handle)._init(Descriptors.copies([int(mr.allocation_handle)]), None, None)
     dup = os.dup
 
     def close_and_dup(number: int) -> int:
@@ -195,7 +195,9 @@ def test_descriptors_of_others(device: ch.Device, stream: ch.Stream, exporter: C
     mine.close()
     with pytest.raises(ValueError, match="of this process, which has freed it"):
         ch.Buffer.from_ipc_descriptor(own, named, stream=stream)
-    bad = type(named)._init(bytes(64), SIZE, None)
+    bad = type(named)._init(bytes(64), SIZE, None, 0)
+    with pytest.raises(ValueError, match="of this process, which has freed it"):
+        ch.Buffer.from_ipc_descriptor(own, bad, stream=stream)
     with pytest.raises(ch.CUDAError, match=r"cuMemPoolImportPointer.*that the process which made it has not freed"):
         ch.Buffer.from_ipc_descriptor(mr, bad, stream=stream)
     elsewhere = "00000000-1111-2222-3333-444444444444"

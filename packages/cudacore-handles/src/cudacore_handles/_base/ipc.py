@@ -7,15 +7,17 @@ import os
 import threading
 import weakref
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, ClassVar
+from operator import methodcaller
+from typing import Any, ClassVar, TypeVar
 
 from cudacore_handles import _native
 from cudacore_handles._base.errors import ClosedError, closed
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Closing
 
+S = TypeVar("S", bound="Sent")
 HANDLE_SIZE = 64
 
 # Protects the tables of shared resources. It is an RLock, because a garbage collection while a thread holds it can run
@@ -39,33 +41,62 @@ if hasattr(os, "register_at_fork"):
 class Descriptors:
     """File descriptors that are closed with the last reference to this object.
 
-    A call that uses the descriptors holds a reference to this object, so that no other thread closes them during the
-    call.
+    It is made before the descriptors, so that a KeyboardInterrupt loses none of them. A call that uses the descriptors
+    holds a reference to this object, so that no other thread closes them during the call.
+
+    Parameters
+    ----------
+    numbers : list of int, or an array of cffi
+        A function of the library stores descriptors in an array. Elements that are -1 are no descriptors.
     """
 
     __slots__ = ("numbers",)
 
-    def __init__(self, numbers: list[int]) -> None:
+    def __init__(self, numbers: Any) -> None:
         self.numbers = numbers
 
     def __del__(self) -> None:
-        while self.numbers:
-            with suppress(OSError):
-                os.close(self.numbers.pop())
+        for number in getattr(self, "numbers", ()):  # missing if a KeyboardInterrupt ended the constructor
+            if number >= 0:
+                with suppress(OSError):
+                    os.close(number)
+
+    @classmethod
+    def copies(cls, numbers: Iterable[int]) -> Descriptors:
+        """Duplicate file descriptors."""
+        files = cls([])
+        files.numbers.extend(map(os.dup, numbers))  # there is no bytecode between a call and the list
+        return files
 
 
-class HasDescriptors(Closing):
-    """The base of objects that have file descriptors until they are closed, and that ``multiprocessing`` sends.
+class Sent:
+    """The base of objects that processes send to each other: the values of the attributes that `_names` lists."""
 
-    A subclass has a class method ``_init`` that takes the descriptors and what ``_fields`` returns.
-    """
+    __slots__ = ()
+    _names: ClassVar[tuple[str, ...]]
 
-    __slots__ = ("_files",)
-    _files: Descriptors | None  # None if closed
-    _other_way: ClassVar[str]  # how to send the descriptors without multiprocessing
+    @classmethod
+    def _init(cls: type[S], *fields: Any) -> S:
+        self = cls.__new__(cls)
+        for name, field in zip(cls._names, fields, strict=True):
+            setattr(self, name, field)
+        return self
 
     def _fields(self) -> tuple[Any, ...]:
-        raise NotImplementedError
+        return tuple(getattr(self, name) for name in self._names)
+
+
+class HasDescriptors(Sent, Closing):
+    """The base of objects that have file descriptors until they are closed, and that ``multiprocessing`` sends."""
+
+    __slots__ = ("_files",)
+    _files: Descriptors | None  # None if closed; the first of `_names`
+    _other_way: ClassVar[str]  # how to send the descriptors without multiprocessing
+
+    @classmethod
+    def _init(cls: type[S], *fields: Any) -> S:
+        teach_multiprocessing(cls)
+        return super()._init(*fields)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(
@@ -111,14 +142,13 @@ def _send(handle: HasDescriptors) -> tuple[Any, ...]:
 
     files = handle._open()
     sent = [DupFd(descriptor) for descriptor in files.numbers]
-    return _receive, (type(handle), sent, handle._fields())
+    return _receive, (type(handle), sent, handle._fields()[1:])
 
 
 def _receive(cls: Any, sent: list[Any], fields: tuple[Any, ...]) -> Any:
     files = Descriptors([])
     try:
-        for one in sent:
-            files.numbers.append(one.detach())
+        files.numbers.extend(map(methodcaller("detach"), sent))
     except (OSError, EOFError) as error:
         raise RuntimeError(
             f"the file descriptors of an {cls.__name__} were not received: they can be received once, while the "
@@ -165,22 +195,28 @@ class Shared:
                 self._references.pop(name, None)
 
 
-class SentFields:
+class SentFields(Sent):
     """An object that is pickled as its fields, with a checksum: the driver does not check what another process sent.
 
-    A subclass has a method ``_fields``, whose first result is a handle of the driver, and a class method ``_init``.
+    The first field is a handle of the driver. Two objects are equal if their fields are.
     """
 
     __slots__ = ()
 
+    def __eq__(self, other: object) -> bool:
+        return self._fields() == other._fields() if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
     def __reduce__(self) -> tuple[Any, ...]:
-        fields = self._fields()  # type: ignore[attr-defined]
+        fields = self._fields()
         return self._restore, (*fields, zlib.crc32(repr(fields).encode()))
 
     @classmethod
-    def _restore(cls, *sent: Any) -> Any:
+    def _restore(cls: type[S], *sent: Any) -> S:
         *fields, checksum = sent
         is_handle = isinstance(fields[0], bytes) and len(fields[0]) == HANDLE_SIZE
         if not is_handle or zlib.crc32(repr(tuple(fields)).encode()) != checksum:
             raise ValueError(f"the {cls.__name__} was damaged, or was pickled by another release")
-        return cls._init(*fields)  # type: ignore[attr-defined]
+        return cls._init(*fields)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -48,6 +47,7 @@ class IPCAllocationHandle(base.HasDescriptors, Made):
 
     __slots__ = ("__weakref__", "_location", "_uuid")
     _made_by = "DeviceMemoryResource.allocation_handle"
+    _names = ("_files", "_uuid", "_location")
     _other_way = "int(handle)"
     _location: tuple[int, int] | None  # for host memory: a CCH_LOCATION_* and its id
     _uuid: UUID | None
@@ -57,18 +57,6 @@ class IPCAllocationHandle(base.HasDescriptors, Made):
 
     def __repr__(self) -> str:
         return f"<IPCAllocationHandle {'closed' if self.is_closed else self.handle}>"
-
-    @classmethod
-    def _init(
-        cls, files: Descriptors, uuid: UUID | None, location: tuple[int, int] | None = None
-    ) -> IPCAllocationHandle:
-        self = cls.__new__(cls)
-        self._files, self._uuid, self._location = files, uuid, location
-        teach_multiprocessing(cls)
-        return self
-
-    def _fields(self) -> tuple[UUID | None, tuple[int, int] | None]:
-        return self._uuid, self._location
 
     @property
     def handle(self) -> int:
@@ -91,30 +79,14 @@ class IPCBufferDescriptor(SentFields, Made):
 
     __slots__ = ("_data", "_offset", "_size", "_uuid")
     _made_by = "Buffer.ipc_descriptor"
+    _names = ("_data", "_size", "_uuid", "_offset")
     _data: bytes
     _offset: int  # offset in the memory that `_data` names
     _size: int
     _uuid: UUID | None
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, IPCBufferDescriptor):
-            return NotImplemented
-        return self._fields() == other._fields()
-
-    def __hash__(self) -> int:
-        return hash(self._fields())
-
     def __repr__(self) -> str:
         return f"<IPCBufferDescriptor of {self._size} bytes>"
-
-    @classmethod
-    def _init(cls, data: bytes, size: int, uuid: UUID | None, offset: int = 0) -> IPCBufferDescriptor:
-        self = cls.__new__(cls)
-        self._data, self._size, self._uuid, self._offset = data, size, uuid, offset
-        return self
-
-    def _fields(self) -> tuple[bytes, int, UUID | None, int]:
-        return self._data, self._size, self._uuid, self._offset
 
     @property
     def size(self) -> int:
@@ -271,7 +243,7 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
     if isinstance(alloc_handle, IPCAllocationHandle):
         files = alloc_handle._open()  # keeps the descriptor open during this call
         uuid, location, descriptor = alloc_handle.uuid, alloc_handle._location, files.numbers[0]
-        known = _find(uuid) or _find_own(uuid)
+        known = _find(uuid) or _find(uuid, own=True)
         if known is not None:
             _check_known(known, cls, device)
             check_open(known)  # if it were imported again, the driver would take it for another process's pool
@@ -286,7 +258,7 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
         descriptor = number
         if not -(2**31) <= descriptor < 2**31:
             raise ValueError(f"alloc_handle is {descriptor}, which is not a file descriptor")
-    handle = IPCAllocationHandle._init(Descriptors([os.dup(descriptor)]), uuid, location)
+    handle = IPCAllocationHandle._init(Descriptors.copies([descriptor]), uuid, location)
     out = out_box("cch_pool")
     if device is not None:
         place = (lib.CCH_LOCATION_DEVICE, device.device_id)
@@ -310,26 +282,25 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
 
 
 def _export(pool: _native.Handle, uuid: UUID | None) -> IPCAllocationHandle:
-    out, place = ffi.new("int *"), ffi.new("int[2]")
+    files, place = Descriptors(ffi.new("int[]", [-1])), ffi.new("int[2]")
     box = hold(pool)
     lib.cch_pool_location(place, place + 1, box)
-    check(lib.cch_pool_export(out, box))
+    check(lib.cch_pool_export(files.numbers, box))
     # Device ordinals differ between processes; numbers of the host's NUMA nodes do not.
     location = None if place[0] == lib.CCH_LOCATION_DEVICE else tuple(place)
-    return IPCAllocationHandle._init(Descriptors([out[0]]), uuid, location)
+    return IPCAllocationHandle._init(files, uuid, location)
 
 
-def _find(uuid: UUID | None) -> Any:
+def _find(uuid: UUID | None, *, own: bool = False) -> Any:
+    """Find an open resource or, with `own`, one that this process created, to which others can send its buffers back.
+
+    It can be closed then.
+    """
     with base.lock:
         found = _resources.get(uuid) if uuid is not None else None
-    return found if found is not None and not found.is_closed else None
-
-
-def _find_own(uuid: UUID | None) -> Any:
-    """Find a resource that this process created, even if it is closed: other processes can send its buffers back."""
-    with base.lock:
-        found = _resources.get(uuid) if uuid is not None else None
-    return found if found is not None and not found._is_imported else None
+    if found is None or (found._is_imported if own else found.is_closed):
+        return None
+    return found
 
 
 def _check_known(known: Any, cls: type[Resource], device: Device | None) -> None:
@@ -351,7 +322,7 @@ def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
     box = hold(buffer)
     size = lib.cch_deviceptr_size(box)
     if not size:
-        return IPCBufferDescriptor._init(bytes(HANDLE_SIZE), 0, handle.uuid)
+        return IPCBufferDescriptor._init(bytes(HANDLE_SIZE), 0, handle.uuid, 0)
     out = ffi.new("cch_ipc_handle *")
     check(lib.cch_deviceptr_export(out, box))
     return IPCBufferDescriptor._init(bytes(out.bytes), size, handle.uuid, lib.cch_deviceptr_offset(box))
@@ -418,7 +389,7 @@ def _reduce_resource(resource: SharedPool) -> tuple[Any, ...]:
 
 def _receive_resource(cls: Any, devices: tuple[str, ...], handle: IPCAllocationHandle) -> Any:
     try:
-        own = _find_own(handle.uuid)
+        own = _find(handle.uuid, own=True)
         return cls.from_allocation_handle(*map(find_device, devices), handle) if own is None else own
     finally:
         handle.close()  # the resource has a handle of its own

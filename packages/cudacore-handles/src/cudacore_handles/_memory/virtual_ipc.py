@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -52,6 +51,7 @@ class IPCVirtualMemoryDescriptor(HasDescriptors):
     """
 
     __slots__ = ("__weakref__", "_offset", "_size", "_sizes")
+    _names = ("_files", "_sizes", "_offset", "_size")
     _other_way = "the descriptors of VirtualMemoryResource.export_allocation()"
 
     def __init__(
@@ -70,27 +70,13 @@ class IPCVirtualMemoryDescriptor(HasDescriptors):
         for number, given in zip(numbers, descriptors, strict=True):
             if number is None or not 0 <= number < 2**31:
                 raise ValueError(f"descriptors has {given!r}, which is not a file descriptor")
-        files = Descriptors([])
-        for number in numbers:
-            files.numbers.append(os.dup(number))  # type: ignore[arg-type]
-        self._files = files
+        self._files = Descriptors.copies(numbers)  # type: ignore[arg-type]
         teach_multiprocessing(type(self))
 
     def __repr__(self) -> str:
         if self.is_closed:
             return "<IPCVirtualMemoryDescriptor closed>"
         return f"<IPCVirtualMemoryDescriptor of {self._size} bytes, descriptors={self.descriptors}>"
-
-    @classmethod
-    def _init(cls, files: Descriptors, sizes: tuple[int, ...], offset: int, size: int) -> IPCVirtualMemoryDescriptor:
-        """Make an object that takes over the descriptors."""
-        self = cls.__new__(cls)
-        self._files, self._sizes, self._offset, self._size = files, sizes, offset, size
-        teach_multiprocessing(cls)
-        return self
-
-    def _fields(self) -> tuple[tuple[int, ...], int, int]:
-        return self._sizes, self._offset, self._size
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -130,10 +116,9 @@ def export_buffer(buffer: Buffer, options: VirtualMemoryResourceOptions) -> IPCV
     if not size:
         return IPCVirtualMemoryDescriptor._init(Descriptors([]), (), 0, 0)
     count = lib.cch_virtual_piece_count(box)
-    descriptors, sizes = ffi.new("int[]", count), ffi.new("size_t[]", count)
-    status = lib.cch_virtual_export(descriptors, sizes, count, box)
+    files, sizes = Descriptors(ffi.new("int[]", [-1] * count)), ffi.new("size_t[]", count)
+    status = lib.cch_virtual_export(files.numbers, sizes, count, box)
     check(status, hints={results.INVALID_VALUE: _NOT_EXPORTED})
-    files = Descriptors(list(descriptors))
     return IPCVirtualMemoryDescriptor._init(files, tuple(sizes), lib.cch_deviceptr_offset(box), size)
 
 

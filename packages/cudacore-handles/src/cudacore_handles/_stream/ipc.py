@@ -27,29 +27,13 @@ class IPCEventDescriptor(SentFields, Made):
 
     __slots__ = ("_blocking", "_data", "_device")
     _made_by = "Event.ipc_descriptor"
+    _names = ("_data", "_blocking", "_device")
     _data: bytes
     _blocking: bool
     _device: str | None  # UUID
 
     def __repr__(self) -> str:
         return f"<IPCEventDescriptor of an event of device {self._device or '?'}>"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, IPCEventDescriptor):
-            return NotImplemented
-        return self._data == other._data
-
-    def __hash__(self) -> int:
-        return hash(self._data)
-
-    @classmethod
-    def _init(cls, data: bytes, blocking: bool, device: str | None) -> IPCEventDescriptor:
-        self = cls.__new__(cls)
-        self._data, self._blocking, self._device = data, blocking, device
-        return self
-
-    def _fields(self) -> tuple[bytes, bool, str | None]:
-        return self._data, self._blocking, self._device
 
 
 def check_events(context: Context) -> None:

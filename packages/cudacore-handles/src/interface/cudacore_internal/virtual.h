@@ -60,7 +60,8 @@ CCH_EXPORT size_t cch_virtual_piece_count(const cch_deviceptr *ptr);
 /**
  * Exports the physical memory of an allocation (for a part, of its whole allocation) for other processes
  * (cuMemExportToShareableHandle): makes a file descriptor for each of its `count` pieces, in order, and reads the sizes
- * of the pieces. The caller must close the descriptors. The memory must have been made with
+ * of the pieces. The caller must close the descriptors. If a piece cannot be exported, the descriptors of the pieces
+ * before it were made, and the others do not change. The memory must have been made with
  * CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in `handle_types`, by this process. CCH_EINVAL if `count` differs from the
  * result of cch_virtual_piece_count().
  */

@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static CUmemAllocationProp properties(const cch_virtual_config *config) {
   CUmemAllocationProp prop;
@@ -347,11 +346,6 @@ size_t cch_virtual_piece_count(const cch_deviceptr *ptr) {
   return count;
 }
 
-static void close_all(const int *descriptors, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    close(descriptors[i]);
-}
-
 /* Exports the piece of memory that is mapped at an address. */
 static int export_piece(int *out, CUdeviceptr address) {
   CUmemGenericAllocationHandle handle;
@@ -378,8 +372,6 @@ static int export_pieces(int *descriptors, size_t *sizes, const cch_deviceptr *w
       address += range->parts[k];
     }
   }
-  if (status != 0)
-    close_all(descriptors, done);
   return status;
 }
 
