@@ -274,6 +274,8 @@ WRONG = {
     "big-endian": (TypeError, "argument 1: the column is big-endian", (0, np.zeros(2, ">u4")), {}),
     "masked": (TypeError, "argument 1 has masked", (0, np.ma.array(np.zeros(2, "u4"), mask=[0, 1])), {}),
     "item": (TypeError, "node 1: argument 1: ", (0, [1, "a"]), {}),
+    "rows": (TypeError, "node 0: argument 1: ", (0, memoryview(np.zeros((2, 2), "u4"))), {}),
+    "floats": (TypeError, "node 0: argument 1: ", (0, array("f", [0.5, 1])), {}),
     "value": (TypeError, "argument 1: ", (0, "a"), {"count": 2}),
     "arguments": (TypeError, "takes 2 arguments, .*, not 1", ([1],), {}),
     "backwards": (ValueError, "edge 1 leads from node 1 to node 0", (0, [1, 2]), {"edges": [(0, 1), (1, 0)]}),

@@ -35,8 +35,6 @@ _ELEMENTS = {
     ParamKind.BOOL: "b",
     ParamKind.FLOAT: "f",
 }
-# NumPy's letters for the kinds of elements, by the letters of the buffer protocol.
-_FORMATS = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQNP", "u"), **dict.fromkeys("efd", "f"), "?": "b"}
 _TYPES = {"i": "int", "u": "uint", "f": "float"}
 
 
@@ -212,15 +210,7 @@ def _take(index: int, column: Any) -> Any:
     if ndarray is not None and isinstance(column, ndarray):
         return _take_numpy(index, column) if column.ndim else column
     if isinstance(column, (array, memoryview)):
-        view = memoryview(column)
-        if view.ndim != 1:
-            raise TypeError(f"argument {index}: a column has one dimension, but this memoryview has {view.ndim}")
-        letter = view.format.lstrip("@=<" if sys.byteorder == "little" else "@=>!")
-        # The data is copied, because other code could move the memory of an array or memoryview while it is read.
-        copy = array("B", view.tobytes())
-        first = view[0] if len(view) and letter in _FORMATS else None
-        place = (copy.buffer_info()[0], view.itemsize)
-        return _Array(copy, len(view), place, _FORMATS.get(letter, "V"), view.itemsize, f"'{view.format}'", first)
+        return column.tolist()
     return list(column) if isinstance(column, (list, tuple, range)) else column
 
 

@@ -179,10 +179,10 @@ class GraphDefinition(_native.GraphHandle, Closing):
         kernel : Kernel
             The kernel to launch.
         *columns
-            The kernel's arguments. A one-dimensional NumPy array, ``array.array`` or memoryview has an element for each
-            node, of exactly the parameter's type; NumPy arrays are read in place. A list, tuple or range has a value
-            for each node, such as a Buffer. For a struct, a NumPy array can have a row for each node. Anything else is
-            one value for all nodes. If the parameter is a pointer, integers are addresses.
+            The kernel's arguments. A one-dimensional NumPy array has an element for each node, of exactly the
+            parameter's type, and is read in place. A list, tuple, range, ``array.array`` or memoryview has a value for
+            each node, such as a Buffer. For a struct, a NumPy array can have a row for each node. Anything else is one
+            value for all nodes. If the parameter is a pointer, integers are addresses.
         count : int, optional
             The number of nodes, if no argument has one for each.
         edges : array_like of int, optional

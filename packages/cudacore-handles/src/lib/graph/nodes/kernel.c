@@ -194,29 +194,26 @@ static int get_kernel(void *params, cch_graph_node *node, const cch_bundle *bund
 
 /* ---- changes ---- */
 
-/*
- * The attributes that a kernel node will get, and those that it had. An attribute that is not requested gets its
- * default.
- */
+/* The attributes that change, as they will be and as they were. One that is not requested gets its default. */
 typedef struct attribute_change {
   unsigned count;
   CUlaunchAttribute wanted[4], before[4];
 } attribute_change;
 
-static unsigned or_one(unsigned n) { return n != 0 ? n : 1; }
-
 static bool is_same(CUlaunchAttributeID id, const CUlaunchAttributeValue *a, const CUlaunchAttributeValue *b) {
   switch (id) {
   case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-    /* A launch without clusters is the same as one with clusters of one block. */
-    return or_one(a->clusterDim.x) == or_one(b->clusterDim.x) && or_one(a->clusterDim.y) == or_one(b->clusterDim.y) &&
-           or_one(a->clusterDim.z) == or_one(b->clusterDim.z);
+    return memcmp(&a->clusterDim, &b->clusterDim, sizeof a->clusterDim) == 0;
   case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
     return a->cooperative == b->cooperative;
   default:
     return a->priority == b->priority;
   }
 }
+
+/* A launch without clusters is the same as one with clusters of one block. */
+static const CUlaunchAttribute no_clusters = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                              .value.clusterDim = {1, 1, 1}};
 
 int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id) {
   static const char name[] = "cuGraphKernelNodeGetAttribute";
@@ -233,7 +230,8 @@ static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_
                                             CU_LAUNCH_ATTRIBUTE_PRIORITY};
   out->count = 0;
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
-    CUlaunchAttribute wanted = {.id = ids[i]}, before = {.id = ids[i]};
+    const bool is_cluster = ids[i] == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    CUlaunchAttribute wanted = is_cluster ? no_clusters : (CUlaunchAttribute){.id = ids[i]}, before = wanted;
     bool requested = false, known;
     for (unsigned k = 0; k < params->attribute_count; k++)
       if (params->attributes[k].id == ids[i]) {
@@ -243,10 +241,10 @@ static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_
     if (ids[i] == CU_LAUNCH_ATTRIBUTE_PRIORITY && !requested)
       continue; /* no priority value means "not set", so the node keeps its priority */
     CCH__RETURN_FAILURE(cch__node_attribute(&before.value, &known, raw, ids[i]));
+    if (is_cluster && before.value.clusterDim.x == 0)
+      before = no_clusters;
     if (is_same(ids[i], &wanted.value, &before.value))
       continue;
-    if (ids[i] == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && !requested)
-      wanted.value.clusterDim.x = wanted.value.clusterDim.y = wanted.value.clusterDim.z = 1;
     out->wanted[out->count] = wanted;
     out->before[out->count++] = before;
   }
@@ -272,16 +270,19 @@ int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_para
   return status;
 }
 
-/* Sets attributes one by one; *set counts those that were set before a failure. */
-static int set_each(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count, unsigned *set) {
-  int status = 0;
-  for (*set = 0; status == 0 && *set < count; *set += status == 0)
-    status = cch__node_set_attributes(raw, &attributes[*set], 1);
-  return status;
+/*
+ * Sets the parameters and attributes of a kernel. At each step, the driver checks that the grid is divisible into
+ * clusters. So there are none between the old and the new parameters.
+ */
+static int apply(CUgraphNode raw, CUgraphNodeParams *native, const CUlaunchAttribute *attributes, unsigned count) {
+  if (attributes[0].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+    CCH__RETURN_FAILURE(cch__node_set_attributes(raw, &no_clusters, 1));
+  CCH__RETURN_FAILURE(cch__driver_set_node(raw, native));
+  return cch__node_set_attributes(raw, attributes, count);
 }
 
-/* Restores the parameters of a kernel node. The driver accepted them before, so it accepts them again. */
-static void put_back(CUgraphNode raw, const cch__kernel_read *read) {
+/* Restores a kernel node after a failure. The driver accepted the parameters before, so it accepts them again. */
+static void put_back(CUgraphNode raw, const cch__kernel_read *read, const attribute_change *change) {
   CUgraphNodeParams native = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
   size_t count = read->params != NULL ? read->params->count : 0;
   void **pointers = malloc((count + 1) * sizeof *pointers);
@@ -294,42 +295,10 @@ static void put_back(CUgraphNode raw, const cch__kernel_read *read) {
     native.kernel.func = NULL; /* the driver reports both fields, but accepts only one of the two */
   native.kernel.kernelParams = count > 0 ? pointers : NULL;
   native.kernel.extra = NULL;
-  cch__report(cch__driver_set_node(raw, &native));
-  free(pointers);
-}
-
-/*
- * Sets the parameters and the attributes of a kernel, or neither. At each step, the driver checks that the grid is
- * divisible into clusters. So the cluster attribute is removed between the old and the new parameters.
- */
-static int set_kernel(CUgraphNode raw, cch__node_params *params, const cch__kernel_read *read,
-                      attribute_change *change) {
-  unsigned set = 0;
-  int status = 0;
-  bool clusters = change->count > 0 && change->wanted[0].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-  CUlaunchAttribute none = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
-  none.value.clusterDim.x = none.value.clusterDim.y = none.value.clusterDim.z = 1;
-  if (clusters && change->before[0].value.clusterDim.x != 0)
-    status = cch__node_set_attributes(raw, &none, 1);
-  if (status != 0)
-    return status;
-  status = cch__driver_set_node(raw, &params->native);
-  bool changed = status == 0;
-  if (status == 0)
-    status = set_each(raw, change->wanted, change->count, &set);
-  if (status == 0)
-    return 0;
   cch__destructor_enter();
-  while (set > (clusters ? 1 : 0))
-    cch__report(cch__node_set_attributes(raw, &change->before[--set], 1));
-  if (clusters && set > 0)
-    cch__report(cch__node_set_attributes(raw, &none, 1));
-  if (changed)
-    put_back(raw, read);
-  if (clusters && change->before[0].value.clusterDim.x != 0)
-    cch__report(cch__node_set_attributes(raw, &change->before[0], 1));
+  cch__report(apply(raw, &native, change->before, change->count));
   cch__destructor_leave();
-  return status;
+  free(pointers);
 }
 
 static int read_context(CUcontext *out, CUgraphNode raw) {
@@ -349,8 +318,11 @@ static int change(CUgraphNode raw, cch__node_params *params, const char *operati
     return cch__driver_set_node(raw, &params->native);
   if (status == 0)
     status = cch__kernel_read_node(&read, raw, NULL, true, operation);
-  if (status == 0)
-    status = set_kernel(raw, params, &read, &attributes);
+  if (status == 0) {
+    status = apply(raw, &params->native, attributes.wanted, attributes.count);
+    if (status != 0)
+      put_back(raw, &read, &attributes);
+  }
   cch__kernel_read_unref(&read);
   return status;
 }
