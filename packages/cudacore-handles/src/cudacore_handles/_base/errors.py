@@ -137,7 +137,10 @@ _HINTS = {
     "CCH_ENODRIVER": (
         f"Running on a GPU needs the NVIDIA driver (libcuda.so.1) on this machine; compiling does not. {WITHOUT_GPU}"
     ),
-    "CCH_EFORKED": "Start worker processes with multiprocessing's 'spawn' method, or fork before the first CUDA call",
+    "CCH_EFORKED": (
+        "Start worker processes with multiprocessing's 'spawn' method, or fork before the first CUDA call, and while "
+        "nothing is compiled"
+    ),
     "CUDA_ERROR_NO_DEVICE": "No GPU is visible: look at nvidia-smi, and at the variable CUDA_VISIBLE_DEVICES",
     "CUDA_ERROR_INVALID_CONTEXT": "No context is current on this thread: call Device().set_current() first",
     "CUDA_ERROR_CONTEXT_IS_DESTROYED": (

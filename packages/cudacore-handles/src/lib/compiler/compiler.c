@@ -26,8 +26,14 @@ void cch_compilers_finish(void) {
   atomic_store(&is_ending, false);
 }
 
+/* Whether the process was forked during a call. The thread of that call can have held locks of the compiler. */
+static atomic_bool is_locked;
+
 /* The threads that call compilers do not exist in a forked child. */
-static void forget_calls(void) { atomic_store(&calls, 0); }
+static void forget_calls(void) {
+  if (atomic_exchange(&calls, 0) > 0)
+    atomic_store(&is_locked, true);
+}
 
 __attribute__((constructor)) static void watch_fork(void) { pthread_atfork(NULL, NULL, forget_calls); }
 
@@ -79,6 +85,10 @@ cch_status cch_compiler_symbol(cch_compiler_fn *out, void *library, const char *
  */
 cch_status cch_compiler_call(int *result, cch_compiler_fn function, const uintptr_t *arguments) {
   CCH__REQUIRE(result, function, arguments);
+  if (atomic_load_explicit(&is_locked, memory_order_relaxed))
+    return cch__fail(CCH_EFORKED, "fork",
+                     "another thread was compiling when this process was forked, and compilers cannot be used in the "
+                     "child: they could wait forever for a lock of that thread");
   typedef int (*six_words)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
   begin_call();
   *result = ((six_words)function)(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
@@ -137,7 +147,8 @@ int cch_program_is_cancelled(void *handle, void *reserved) {
 /* Compilers own only host memory, so this needs neither the driver nor a context. */
 bool cch__program_destroy(cch__program *program) {
   int kind = program->box.kind;
-  int result = program->raw == NULL ? 0 : program->destroy(&program->raw);
+  bool is_left = program->raw == NULL || atomic_load_explicit(&is_locked, memory_order_relaxed);
+  int result = is_left ? 0 : program->destroy(&program->raw);
   if (result != 0)
     cch__report(cch__fail_in(compilers[kind].domain, result, compilers[kind].destroyer));
   return true;

@@ -175,23 +175,54 @@ static void signals_keep_their_flags(void) {
   CHECK_EQ(after.sa_flags & SA_RESTART, 0);
 }
 
-/* A forked child would call the compiler, although a thread of the parent may have held one of the compiler's locks. */
-static void child_leaves_inherited_programs_alone(void) {
-  int count, status;
-  OK(cch_device_count(&count));
-  void *program = new_program();
+/* Calls a function in a forked child. */
+static void in_child(bool (*test)(void *program), void *program) {
   pid_t child = fork();
-  if (child == 0) {
-    int before = destroyed;
-    cch_unref(program);
-    _exit(destroyed == before ? 0 : 1);
-  }
+  if (child == 0)
+    _exit(test(program) ? 0 : 1);
   if (child < 0 && errno == ENOMEM) {
     puts("  left out: there is no memory for what ThreadSanitizer maps, twice");
-  } else {
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return;
   }
+  int status;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static bool is_left(void *program) {
+  int before = destroyed;
+  cch_unref(program);
+  return destroyed == before;
+}
+
+static bool is_refused(void *program) {
+  const uintptr_t arguments[6] = {0};
+  int result = 0;
+  int status = cch_compiler_call(&result, (cch_compiler_fn)restart, arguments);
+  return status == CCH_EFORKED && is_left(program);
+}
+
+/* A forked child would wait forever for a lock of the compiler, which a thread of the parent had. */
+static void child_of_a_compilation_uses_no_compiler(void) {
+  void *program = new_program(), **handle;
+  pthread_t thread;
+  atomic_store(&phase, 0);
+  OK(cch_program_handle(&handle, program));
+  CHECK_EQ(pthread_create(&thread, NULL, compile_on_thread, handle), 0);
+  while (atomic_load(&phase) == 0)
+    usleep(100);
+  in_child(is_refused, program);
+  OK(cch_program_cancel(program));
+  pthread_join(thread, NULL);
+  cch_unref(program);
+}
+
+/* A forked child would call the compiler, although a thread of the parent may have held one of the compiler's locks. */
+static void child_leaves_inherited_programs_alone(void) {
+  int count;
+  OK(cch_device_count(&count));
+  void *program = new_program();
+  in_child(is_left, program);
   cch_unref(program);
 }
 
@@ -205,6 +236,7 @@ int main(void) {
   RUN(dropped_in_a_callback);
   RUN(compilations_are_ended);
   RUN(signals_keep_their_flags);
+  RUN(child_of_a_compilation_uses_no_compiler);
   RUN(child_leaves_inherited_programs_alone);
   return 0;
 }
