@@ -10,12 +10,9 @@ import multiprocessing
 import os
 import pickle
 import queue
-import signal
 import subprocess
 import sys
-import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from importlib.machinery import ModuleSpec
@@ -312,53 +309,6 @@ def test_processes() -> None:
         assert cache.statistics.hits == 1
 
 
-def test_dask() -> None:
-    """A batch would not run on a Dask cluster."""
-    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
-    # dask closes its own threads and files shortly after the filter of warnings has ended.
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        executor = client.get_executor()
-        results = compile_many(jobs(1, 2, 3), executor=executor)
-        assert [list(code.symbol_mapping) for code in results] == [[f"scale<float, {n}>"] for n in (1, 2, 3)]
-        with pytest.raises(BatchError) as caught:
-            compile_many([*jobs(4), CompileJob("nonsense", {"arch": 90})], executor=executor)
-        assert isinstance(caught.value.errors[1], NVRTCError)
-        assert caught.value.results[0] is not None
-
-
-def test_interrupt(tmp_path: Any) -> None:
-    """Ctrl-C would not end a batch before everything is compiled, or would leave threads behind."""
-    script = textwrap.dedent("""
-        import signal, threading
-        from cudacore_compile import compile_many
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin without it
-        source = "#define N %d\\n__global__ void f(float *p) { for (int i = 0; i < N; ++i) p[i] = __sinf(p[i] + N); }"
-        jobs = [(source % n, {"arch": 90}) for n in range(5_000)]
-        print("ready", flush=True)
-        try:
-            compile_many(jobs)
-        except KeyboardInterrupt:
-            left = [t for t in threading.enumerate() if "cudacore" in t.name]
-            for thread in left:
-                thread.join(60)
-            print("interrupted", [t.name for t in left if t.is_alive()])
-    """)
-    worker = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert worker.stdout is not None
-    with worker:
-        assert worker.stdout.readline() == "ready\n"
-        time.sleep(2)
-        worker.send_signal(signal.SIGINT)
-        try:
-            stdout, stderr = worker.communicate(timeout=120)  # the whole batch would take many times as long
-        finally:
-            worker.kill()
-    assert (stdout, stderr, worker.returncode) == ("interrupted []\n", "", 0)
-
-
 def test_interrupt_right_behind_a_lock() -> None:
     """Ctrl-C in a lock that is Python code would leave it locked, so that the executor's threads wait forever."""
 
@@ -451,17 +401,6 @@ def test_progress_in_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
     for spec, watched in ((None, False), (ModuleSpec("ipywidgets", None), True)):
         monkeypatch.setattr(importlib.util, "find_spec", {"ipywidgets": spec}.get)
         assert _batch._is_watched() == watched
-
-
-def test_imports_of_a_batch(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """rich would be imported even if nothing is shown."""
-    result = python("""
-        import sys
-        from cudacore_compile import compile_many
-        compile_many([("__global__ void f() {}", {"arch": 90}), ("__global__ void g() {}", {"arch": 90})])
-        print("rich" in sys.modules)
-    """)
-    assert (result.stdout, result.stderr) == ("False\n", "")
 
 
 def test_a_pool_that_breaks() -> None:

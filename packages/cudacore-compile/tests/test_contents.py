@@ -88,15 +88,6 @@ def test_stack_and_registers() -> None:
     assert limited.kernels[0].registers in range(30, 41)
 
 
-def test_as_the_driver_has_it(device: Device) -> None:
-    """The parameters that are read from the code would differ from those that the driver reports."""
-    code = build("cubin", f"sm_{device.arch}")
-    for info in code.kernels:
-        kernel = code.get_kernel(info.symbol)
-        assert [tuple(p) for p in kernel.arguments_info] == [tuple(p) for p in info.parameters]
-        assert [p.kind for p in kernel.arguments_info] == [p.kind for p in info.parameters]
-
-
 @pytest.mark.cuda_gpu
 def test_attributes_as_the_driver_has_them(device: Device) -> None:
     """The registers and memory that are read from the code would differ from those that the driver reports."""

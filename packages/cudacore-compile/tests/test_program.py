@@ -186,11 +186,6 @@ def test_arch_without_device(python: Run) -> None:
     assert result.stdout.splitlines() == [hint, "CCH_ENODRIVER"], result.stderr
 
 
-def test_arch_of_device(device: Device) -> None:
-    """A program without an architecture would be compiled for another GPU than the current one."""
-    assert f".target sm_{device.arch}\n".encode() in Program(KERNEL, "c++").compile("ptx").code
-
-
 def test_compiled_kernels_run(device: Device, target: str) -> None:
     """The compiled code would not be the code that the device runs, or would not be found by its name expression."""
     stream = device.create_stream()
@@ -222,18 +217,6 @@ def test_handle() -> None:
     program.compile("ptx")
     status, _ = nvrtc.nvrtcGetLoweredName(program.handle, b"f<short>")
     assert status != 0
-
-
-def test_program_lives_as_long_as_it_is_used() -> None:
-    """NVRTC's program objects would leak, pile up with each compilation, or be created before they are needed."""
-    before = live()
-    program = Program(TEMPLATES, "c++", SM_90)
-    assert live() == before
-    for _ in range(3):
-        program.compile("ptx", ["f<int>"])
-        assert live() == before + 1
-    del program
-    assert live() == before
 
 
 def test_repr() -> None:
@@ -360,8 +343,3 @@ def test_kinds_of_parameters(device: Device, on_sim: bool, format_: str, pickled
     launch(stream, LaunchConfig(grid=1, block=1), fill, out, 2, 1, 4)
     stream.sync()
     assert result[0] == 8
-
-
-def test_no_kinds_of_code_to_be_linked() -> None:
-    """LTO-IR, which has no PTX, could not be compiled."""
-    assert Program(TYPED, "c++", SM_90).compile("ltoir").code

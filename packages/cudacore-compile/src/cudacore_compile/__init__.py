@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from cudacore_compile._batch import compile_many
     from cudacore_compile._batch_error import BatchError
     from cudacore_compile._cache import UncacheableError
-    from cudacore_compile._cache.digest import make_program_cache_key
     from cudacore_compile._cache.files import FileStreamProgramCache
     from cudacore_compile._cache.resource import CacheStatistics, InMemoryProgramCache, ProgramCacheResource
     from cudacore_compile._compilers.cuda_headers import cuda_include_path
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from cudacore_compile._fatbin import NVFatbinError, make_fatbin
     from cudacore_compile._job import CompileJob
     from cudacore_compile._linker import Linker
-    from cudacore_compile._program import Program
+    from cudacore_compile._program import Program, make_program_cache_key
 
 __all__ = [
     "SUPPORTED_TARGETS",
@@ -67,7 +66,6 @@ _LAZY = {
     "._batch_error": ("BatchError",),
     "._cache": ("UncacheableError",),
     "._cache.files": ("FileStreamProgramCache",),
-    "._cache.digest": ("make_program_cache_key",),
     "._cache.resource": (
         "CacheStatistics",
         "InMemoryProgramCache",
@@ -86,7 +84,10 @@ _LAZY = {
     ),
     "._job": ("CompileJob",),
     "._linker": ("Linker",),
-    "._program": ("Program",),
+    "._program": (
+        "Program",
+        "make_program_cache_key",
+    ),
 }
 
 _finish_module(globals(), _LAZY)

@@ -23,8 +23,9 @@ from cudacore_compile._compilers.errors import cancelled
 from cudacore_compile._compilers.interrupt import run_interruptibly
 from cudacore_compile._compilers.option_values import current_arch
 from cudacore_compile._compilers.options import ProgramOptions
-from cudacore_compile._compilers.request import BACKENDS, Request, files_written
+from cudacore_compile._compilers.request import Request, files_written
 from cudacore_compile._compilers.sources import check_logs
+from cudacore_compile._compilers.targets import BACKENDS
 from cudacore_compile._job import Cancellation, CompileJob
 from cudacore_compile._program import Program
 from cudacore_handles import ObjectCode

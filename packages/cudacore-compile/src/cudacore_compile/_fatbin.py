@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cudacore_compile._compilers.libraries import Library, open_library
@@ -91,12 +91,8 @@ def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool =
                 )
         code._signature("")  # for PTX, this sets code._signatures
         signatures.update(code._signatures or {})
-    library = _load()
     label = (name or parts[0].name or "code").encode("utf-8", "replace")
-    with library.fatbin([b"-64", f"-compress={str(bool(compress)).lower()}".encode()]) as fatbin:
-        for (kind, arch), image in entries.items():
-            fatbin.add(kind, arch.encode(), image, label)
-        combined = fatbin.get()
+    combined = _combine(entries, [b"-64", f"-compress={str(bool(compress)).lower()}".encode()], label)
     return ObjectCode._init(
         combined, "fatbin", name=name or parts[0].name, symbol_mapping=mapping, signatures=signatures
     )
@@ -142,55 +138,41 @@ def _architecture_of_ltoir(code: bytes) -> str:
     return f"{number}{'a' if facts.get(_LTOIR_ACCELERATED) else ''}"
 
 
-class _Fatbin:
-    """A fat binary that is being built."""
-
-    def __init__(self, library: _Library, options: list[bytes]) -> None:
-        self._library = library
-        self._handle = ctypes.c_void_p()
-        array = (ctypes.c_char_p * len(options))(*options)
-        library.call("nvFatbinCreate", ctypes.byref(self._handle), array, ctypes.c_size_t(len(options)))
-
-    def __enter__(self) -> _Fatbin:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._library.call("nvFatbinDestroy", ctypes.byref(self._handle))
-
-    def add(self, kind: str, arch: bytes, image: bytes, label: bytes) -> None:
-        if kind == "cubin":
-            self._library.call("nvFatbinAddCubin", self._handle, image, ctypes.c_size_t(len(image)), arch, label)
-            return
-        if kind == "ptx":
-            image = image.rstrip(b"\0") + b"\0"
-        function = {"ptx": "nvFatbinAddPTX", "ltoir": "nvFatbinAddLTOIR"}[kind]
-        self._library.call(function, self._handle, image, ctypes.c_size_t(len(image)), arch, label, b"")
-
-    def get(self) -> bytes:
-        size = ctypes.c_size_t()
-        self._library.call("nvFatbinSize", self._handle, ctypes.byref(size))
-        buffer = bytearray(size.value)
-        view = (ctypes.c_char * size.value).from_buffer(buffer)
-        self._library.call("nvFatbinGet", self._handle, view)
-        return bytes(buffer)
+def _combine(entries: Mapping[tuple[str, str], bytes], options: list[bytes], label: bytes) -> bytes:
+    """Combine code by type and architecture."""
+    handle, size = ctypes.c_void_p(), ctypes.c_size_t()
+    array = (ctypes.c_char_p * len(options))(*options)
+    _call("nvFatbinCreate", ctypes.byref(handle), array, ctypes.c_size_t(len(options)))
+    try:
+        for (kind, arch), image in entries.items():
+            code = image.rstrip(b"\0") + b"\0" if kind == "ptx" else image
+            arguments = handle, code, ctypes.c_size_t(len(code)), arch.encode(), label
+            _call(_ADD[kind], *arguments, *(() if kind == "cubin" else (b"",)))
+        _call("nvFatbinSize", handle, ctypes.byref(size))
+        combined = ctypes.create_string_buffer(size.value)
+        _call("nvFatbinGet", handle, combined)
+    finally:
+        _call("nvFatbinDestroy", ctypes.byref(handle))
+    return combined.raw
 
 
-class _Library:
-    """The nvFatbin library of this process."""
+_ADD = {"cubin": "nvFatbinAddCubin", "ptx": "nvFatbinAddPTX", "ltoir": "nvFatbinAddLTOIR"}
 
-    def __init__(self, handle: int) -> None:
-        self._functions = ctypes.CDLL("nvFatbin", handle=handle)
-        self._functions.nvFatbinGetErrorString.restype = ctypes.c_char_p
 
-    def fatbin(self, options: list[bytes]) -> _Fatbin:
-        return _Fatbin(self, options)
+@functools.cache
+def _load() -> ctypes.CDLL:
+    """Return the nvFatbin library of this process."""
+    functions = ctypes.CDLL("nvFatbin", handle=open_library(LIBRARY)._handle_uint)
+    functions.nvFatbinGetErrorString.restype = ctypes.c_char_p
+    return functions
 
-    def call(self, function: str, *args: Any) -> None:
-        status = getattr(self._functions, function)(*args)
-        if status:
-            meaning = (self._functions.nvFatbinGetErrorString(status) or b"unknown error").decode("utf-8", "replace")
-            name = _NAMES[status] if status < len(_NAMES) else str(status)
-            raise NVFatbinError(function, status, f"NVFATBIN_{name}", meaning)
+
+def _call(function: str, *args: Any) -> None:
+    status = getattr(_load(), function)(*args)
+    if status:
+        meaning = (_load().nvFatbinGetErrorString(status) or b"unknown error").decode("utf-8", "replace")
+        name = _NAMES[status] if status < len(_NAMES) else str(status)
+        raise NVFatbinError(function, status, f"NVFATBIN_{name}", meaning)
 
 
 _NAMES = (
@@ -200,8 +182,3 @@ _NAMES = (
     "ERROR_PTX_ARCH_MISMATCH", "ERROR_MISSING_FATBIN", "ERROR_INVALID_INDEX", "ERROR_IDENTIFIER_REUSE",
     "ERROR_INTERNAL_PTX_OPTION",
 )  # fmt: skip
-
-
-@functools.cache
-def _load() -> _Library:
-    return _Library(open_library(LIBRARY)._handle_uint)

@@ -14,9 +14,9 @@ from cudacore_compile._compilers.errors import CompilerError, cancelled, without
 from cudacore_compile._compilers.libraries import load
 from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.options import ProgramOptions
-from cudacore_compile._compilers.request import BACKENDS, Request, Result
+from cudacore_compile._compilers.request import Request, Result
 from cudacore_compile._compilers.sources import check_headers, check_logs, check_names, check_no_path, check_source
-from cudacore_compile._compilers.targets import check_code_type, check_target
+from cudacore_compile._compilers.targets import BACKENDS, check_code_type, check_target
 from cudacore_compile._compilers.wheel_headers import wheel_headers
 from cudacore_compile.typing import (
     CompilerBackendType,
@@ -433,3 +433,67 @@ _COMPILE = {
     SourceCodeType.NVVM: Program._compile_nvvm,
     SourceCodeType.PTX: Program._compile_ptx,
 }
+
+
+def make_program_cache_key(
+    *,
+    code: str | bytes,
+    code_type: SourceCodeType | SourceCodeName,
+    options: ProgramOptions,
+    target_type: ObjectCodeFormatType | CompileTargetName,
+    name_expressions: Iterable[str | bytes] = (),
+    extra_digest: bytes | None = None,
+    headers: Mapping[str, str | bytes] | None = None,
+) -> bytes:
+    """Return the key of a compilation for a program cache.
+
+    :meth:`Program.compile` computes the key itself if a cache is passed to it. The key depends on everything that
+    determines the code: the program, the current contents of all files that it may include, the options (with the
+    architecture of the current device if none is set), the format, the name expressions, and the compiler's build.
+
+    Parameters
+    ----------
+    code : str or bytes
+        The program.
+    code_type : SourceCodeType or str
+        Its language.
+    options : ProgramOptions
+        The options of the compilation.
+    target_type : ObjectCodeFormatType or str
+        The format to compile to.
+    name_expressions : iterable of str or bytes, optional
+        The name expressions, in any order. Default none.
+    extra_digest : bytes, optional
+        Additional bytes for the key, for inputs that are not visible here. With these bytes, there is a key even for a
+        program whose included files cannot be determined; then the bytes must change whenever those files do. Default
+        none.
+    headers : mapping, optional
+        Header files in memory, as in :class:`Program`. Default none.
+
+    Returns
+    -------
+    bytes
+        32 bytes.
+
+    Raises
+    ------
+    ValueError
+        If the options make the compiler write files (`create_pch`, `time`, `fdevice_time_trace`), which would not
+        happen if the code came from a cache; or if the inputs of the program cannot be determined, and `extra_digest`
+        is not given.
+
+    Examples
+    --------
+    >>> options = core.ProgramOptions(arch="sm_90")
+    >>> key = core.utils.make_program_cache_key(
+    ...     code="__device__ int x;", code_type="c++", options=options, target_type="cubin"
+    ... )
+    >>> len(key)
+    32
+    """
+    if extra_digest is not None and not isinstance(extra_digest, (bytes, bytearray)):
+        raise TypeError(f"extra_digest must be bytes, not {type(extra_digest).__name__}")
+    from cudacore_compile._cache.digest import key_of
+
+    request = Program(code, code_type, options, headers=headers)._request(target_type, name_expressions)
+    return key_of(request, extra_digest=None if extra_digest is None else bytes(extra_digest)).value

@@ -94,16 +94,6 @@ def test_headers_in_memory() -> None:
     )
 
 
-def test_uncacheable_programs_are_compiled() -> None:
-    """A program that cannot be cached would not be compiled at all."""
-    cache = InMemoryProgramCache()
-    for _ in range(2):
-        Program("__device__ const char *now = __TIME__;" + KERNEL, "c++", {"arch": "sm_90", "define_macro": "VALUE"})
-        source = "__device__ const char *now = __TIME__;" + KERNEL
-        Program(source, "c++", {"arch": "sm_90", "define_macro": "VALUE=1"}).compile("ptx", cache=cache)
-    assert (len(cache), cache.statistics.uncacheable) == (0, 2)
-
-
 def test_header_that_changes_meanwhile() -> None:
     """If a header changes while the compiler reads it, new code would be stored for the old text, or the reverse."""
     write("v.h", "#define VALUE 1111")

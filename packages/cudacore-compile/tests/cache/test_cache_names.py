@@ -98,7 +98,7 @@ def test_chain_of_macros() -> None:
     write("inc/v.h", "1")
     start = time.perf_counter()
     first = key("#include <h0.h>", include_path="inc")
-    assert time.perf_counter() - start < 5
+    assert time.perf_counter() - start < 30
     write("inc/v.h", "2")
     assert key("#include <h0.h>", include_path="inc") != first
 

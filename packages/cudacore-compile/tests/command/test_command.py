@@ -136,23 +136,6 @@ def test_failure_leaves_nothing(run: Run) -> None:
     assert files() == set()
 
 
-def test_no_output_is_written_over_a_source(run: Run) -> None:
-    """A mistake after -o would overwrite the source."""
-    for words in (["--to", "ptx", "-o", "kernel.cu"], ["--to", "ptx", "-o", "./size.h", "--include", "size.h"]):
-        status, _, err = run("kernel.cu", "--arch", "sm_90", *words)
-        assert (status, "is read, and cannot be written too" in err) == (2, True)
-    assert run("kernel.cu", "--arch", "sm_90", "--names", "kernel.cu")[0] == 2
-    assert Path("kernel.cu").read_text() == SOURCE
-
-
-def test_outputs_of_one_name(run: Run) -> None:
-    """If two sources in different directories have the same name, one would silently be lost."""
-    Path("other").mkdir()
-    Path("other/kernel.cu").write_text("__global__ void other() {}")
-    status, _, err = run("kernel.cu", "other/kernel.cu", "--arch", "sm_90")
-    assert (status, "two outputs would have the name kernel.cubin" in err, files()) == (2, True, set())
-
-
 def test_outputs_that_are_no_files(run: Run, process: Process) -> None:
     """Devices, pipes and links would be replaced by files: as root, -o /dev/null would break the system."""
     os.mkfifo("pipe")
@@ -330,33 +313,80 @@ def test_closed_output() -> None:
 # -- errors of the command itself
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "the following arguments are required: FILE"),
-        (["kernel.cu", "--arch", "sm_90", "-o", "k.exe"], "the output format is unknown"),
-        (["kernel.cu", "--arch", "sm_80,sm_90", "-o", "k.ptx"], "write {arch} in it"),
-        (["kernel.cu", "bad.cu", "--arch", "sm_80", "-o", "k.ptx"], "write {name} in it"),
-        (["kernel.cu", "bad.cu", "--arch", "sm_80", "-o", "k.fatbin"], "a fat binary is made of one source"),
-        (["kernel.cu", "--arch", "sm_80,sm_80"], "an architecture twice"),
-        (["kernel.cu", "--arch", "80,sm_80"], "an architecture twice"),
-        (["kernel.cu", "--arch", ""], "--arch names no architecture"),
-        (["kernel.cu", "--arch", "nonsense"], "is not an architecture"),
-        (["kernel.cu", "--arch", "sm_90", "-X", "nonsense=1"], "with a field of ProgramOptions"),
-        (["kernel.cu", "--arch", "sm_90", "-X", "ftz"], "write FIELD=VALUE"),
-        (["kernel.cu", "--arch", "sm_90", "-X", "ftz=maybe"], "ftz=maybe: write true or false"),
-        (["kernel.cu", "--arch", "sm_90", "-j", "-1"], "must not be negative"),
-        (["kernel.cu", "--nonsense"], "unrecognized arguments"),
-        (["kernel.cu", "--arch", "sm_90", "--cache-dir", ""], "path must not be empty"),
-        (["cache", "nonsense"], "invalid choice"),
-    ],
-)
-def test_wrong_commands(run: Run, words: list[str], message: str) -> None:
-    """An invalid command would not be refused, or its error would look like a failed compilation."""
-    status, out, err = run(*words)
-    assert (status, out) == (2, "")
+WRONG = r"""
+-o k.exe  the output format is unknown
+-c  write -cubin, -ptx or -fatbin
+--arch sm_80,sm_90 -o k.ptx  write {arch} in it
+bad.cu --arch sm_80 -o k.ptx  write {name} in it
+bad.cu --arch sm_80 -o k.fatbin  a fat binary is made of one source
+other/kernel.cu --to cubin  two outputs would have the name kernel.cubin
+--to ptx -o kernel.cu  kernel.cu is read, and cannot be written too
+--to ptx -o ./size.h --include size.h  ./size.h is read, and cannot be written too
+--names kernel.cu  kernel.cu is read, and cannot be written too
+-ptx -MD -MF size.h --include size.h  size.h is read, and cannot be written too
+-MD -ptx -o -  use -MF FILE
+ready.cubin  ready.cubin is compiled: --link it with the sources
+ready.fatbin -o out.fatbin  ready.fatbin cannot go into a fat binary
+ready.ptx --list-kernels  ready.ptx contains a cubin, but has the suffix of PTX: use -x cubin
+--embed c --symbol a-b  --symbol a-b: write the name of a C variable
+--embed c -o 90.c  --symbol 90: write the name of a C variable
+--embed c --arch 80,90 -cubin -o {arch}.c --symbol k  --symbol is for one file
+--arch sm_80,sm_80  an architecture twice
+--arch 80,sm_80  an architecture twice
+--arch=  --arch names no architecture
+--arch nonsense  is not an architecture
+-X nonsense=1  with a field of ProgramOptions
+-X ftz  write FIELD=VALUE
+-X ftz=maybe  ftz=maybe: write true or false
+-ftz=maybe  ftz=maybe: write true or false
+-j -1  must not be negative
+--cache-dir=  path must not be empty
+--nonsense  unrecognized arguments: --nonsense
+-Gw  unrecognized arguments: -Gw
+-MFk.d  unrecognized arguments: -MFk.d
+-ok.ptx  unrecognized arguments: -ok.ptx
+-xcu  unrecognized arguments: -xcu
+-expt-relaxed  unrecognized arguments: -expt-relaxed
+-isystemsys  unrecognized arguments: -isystemsys
+-Wno-this  unrecognized arguments: -Wno-this
+-keep  -keep is not supported: there are no intermediate files
+-ptx=x  -ptx takes no value
+-m32  device code has 64 bits
+-Xcompiler -DX=1  -Xcompiler -DX=1: nvcc applies this to device code, too
+-Werror=nonsense  write -Werror all-warnings
+-Xcudafe --promote  only those for numbers of diagnostics
+-code=sm_90  -code needs -arch with the virtual architecture
+-std  -std: a value is expected after it
+-gencode sm_90  write arch=compute_90,code=sm_90
+-rdc=true -gencode arch=compute_80,code=sm_90  relocatable code of compute_80 for sm_90
+"""
+
+
+@pytest.mark.parametrize("row", WRONG.strip().splitlines())
+def test_wrong_commands(run: Run, row: str) -> None:
+    """An invalid command would not be refused, would mean something else, or would look like a failed compilation."""
+    words, message = row.split("  ")
+    Path("other").mkdir()
+    Path("other/kernel.cu").write_text("__global__ void other() {}")
+    for name in ("ready.cubin", "ready.ptx"):
+        Path(name).write_bytes(b"\x7fELF" + bytes(14) + b"\xbe\0")
+    Path("ready.fatbin").write_bytes(b"\x50\xed\x55\xba\x01\x00\x10\x00")
+    before = files()
+    names_arch = any(word.startswith(("--arch", "-gencode", "-code")) for word in words.split())
+    status, out, err = run("kernel.cu", *([] if names_arch else ["-arch=sm_90"]), *words.split())
+    assert (status, out, files(), Path("kernel.cu").read_text()) == (2, "", before, SOURCE)
     assert message in err
     assert err.startswith("usage: cudacore-compile")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [([], "the following arguments are required: FILE"), (["cache", "nonsense"], "invalid choice")],
+)
+def test_incomplete_commands(run: Run, words: list[str], message: str) -> None:
+    """An error would be a traceback."""
+    status, out, err = run(*words)
+    assert (status, out, message in err) == (2, "", True)
 
 
 def test_files_that_are_not_there(run: Run) -> None:

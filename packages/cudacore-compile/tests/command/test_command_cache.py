@@ -15,10 +15,10 @@ from cache_programs import entry_files
 
 from cudacore_compile import FileStreamProgramCache
 from cudacore_compile._cache import compile as _compile
-from cudacore_compile._command import cache as _cache
 from cudacore_compile._command import explain as _explain
 from cudacore_compile._command.arguments import make_parser, parse
 from cudacore_compile._command.plan import make_plan
+from cudacore_compile._command.subcommands import _STATISTICS
 
 Run = Callable[..., tuple[int, str, str]]
 WORDS = ("k.cu", "-arch=sm_90", "-ptx")
@@ -60,8 +60,7 @@ def test_names_that_are_not_utf8(process: Callable[..., subprocess.CompletedProc
 @pytest.mark.parametrize("text", [b"", b"damaged", b"\xff", b"[]", b'{"hits": []}', b'{"hits": "3", "unknown": 1}'])
 def test_damaged_statistics(run: Run, text: bytes) -> None:
     """A damaged file of statistics would make builds fail."""
-    directory = FileStreamProgramCache().directory
-    (directory / _cache._STATISTICS).write_bytes(text)
+    FileStreamProgramCache()._save_note(_STATISTICS, text)
     assert run(*WORDS)[::2] == (0, "")
     assert json.loads(run("cache", "--format", "json")[1])["statistics"]["misses"] == 1
 
@@ -118,7 +117,7 @@ def test_records_belong_to_the_cache(run: Run) -> None:
     assert run(*WORDS)[0] == 0
     cache = FileStreamProgramCache()
     names = {path.name for path in cache.directory.iterdir()}
-    assert names == {"v1", "command-statistics.json"}
+    assert names == {"v1"}
     with_records = cache.size_bytes
     assert explain(run)["state"] == "hit"
     (item,) = _explain._compilations(make_plan(parse(make_parser(), WORDS)))
@@ -194,10 +193,3 @@ def test_explanations_of_what_cannot_be_compiled(run: Run) -> None:
         status, _, err = run("cache", "explain", *words)
         assert (status, "Traceback" in err) == (1, False)
         assert "virtual architecture" in err
-
-
-def test_statistics_that_are_a_pipe(run: Run, tmp_path: Path) -> None:
-    """A named pipe in the place of the statistics would block the command."""
-    FileStreamProgramCache(tmp_path / "cache")
-    os.mkfifo(tmp_path / "cache" / _cache._STATISTICS)
-    assert run("cache", "--cache-dir", str(tmp_path / "cache"))[0] == 0

@@ -61,20 +61,6 @@ def test_what_is_embedded(run: Run) -> None:
     assert "k_sm_80_size" in Path("k_sm_80.c").read_text()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--symbol", "a b"], "--symbol a b: write the name of a C variable"),
-        (["--arch", "80", "-cubin", "-o", "{arch}.c", "--symbol", "k"], "--symbol is for one file"),
-        (["-o", "90.c"], "--symbol 90: write the name of a C variable"),
-    ],
-)
-def test_wrong_symbols(words: list[str], message: str, run: Run) -> None:
-    """The C compiler would report an error in a generated file instead."""
-    status, _, err = run("k.cu", "--arch", "sm_90", "--embed", "c", *words)
-    assert (status, message in err, list(Path().glob("*.c"))) == (2, True, [Path("print.c")])
-
-
 def test_no_assembler(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error would not name what is missing."""
     monkeypatch.setenv("AS", "no-such-assembler")

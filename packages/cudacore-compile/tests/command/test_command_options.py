@@ -95,39 +95,6 @@ def test_spellings(words: list[str], fields: dict[str, Any]) -> None:
     assert options(*words) == ProgramOptions(**fields)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("-Gw", "unrecognized arguments: -Gw"),
-        ("-MFk.d", "unrecognized arguments: -MFk.d"),
-        ("-ok.ptx", "unrecognized arguments: -ok.ptx"),
-        ("-xcu", "unrecognized arguments: -xcu"),
-        ("-expt-relaxed", "unrecognized arguments: -expt-relaxed"),
-        ("-isystemsys", "unrecognized arguments: -isystemsys"),
-        ("-Wno-this", "unrecognized arguments: -Wno-this"),
-        ("-keep", "-keep is not supported: there are no intermediate files"),
-        ("-ptx=x", "-ptx takes no value"),
-        ("-m32", "device code has 64 bits"),
-        ("-c", "write -cubin, -ptx or -fatbin"),
-        ("-Xcompiler -DX=1", "-Xcompiler -DX=1: nvcc applies this to device code, too"),
-        ("-Werror=nonsense", "write -Werror all-warnings"),
-        ("-Xcudafe --promote", "only those for numbers of diagnostics"),
-        ("-code=sm_90", "-code needs -arch with the virtual architecture"),
-        ("-ftz=maybe", "ftz=maybe: write true or false"),
-        ("-std", "-std: a value is expected after it"),
-        ("-gencode sm_90", "write arch=compute_90,code=sm_90"),
-        ("-rdc=true -gencode arch=compute_80,code=sm_90", "relocatable code of compute_80 for sm_90"),
-    ],
-)
-def test_refused(words: str, message: str, run: Run) -> None:
-    """An option that nvcc refuses, or that means something here that cannot be done, would mean something else."""
-    if "-gencode" not in words and "-code" not in words:
-        words += " -arch=sm_90"
-    status, _, err = run("quick.cu", *reversed(words.split(" ", 1)) if words.startswith("-std") else words.split())
-    assert (status, message in err) == (2, True), err
-    assert not list(Path().glob("quick.[!c]*"))
-
-
 BY_CMAKE = """
 -forward-unknown-to-host-compiler -ccbin=c++ -DNDEBUG --options-file includes.rsp -isystem=sys -O3 -g -std=c++17
 "--generate-code=arch=compute_80,code=[compute_80,sm_80]" -Xcompiler=-fPIC -Xcompiler=-fvisibility=hidden -pthread -t0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, KERNEL_IR, SINE_IR, WHOLE, run_map
+from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, KERNEL_IR, SINE_IR, run_map
 from compile_sources import build_part as build
 
 from cudacore_compile import Linker, LinkerOptions, NVJitLinkError, Program, ProgramOptions, _linker
@@ -83,14 +83,6 @@ def test_ltoir_of_two_languages(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
     assert b".entry map" in linked.code
 
 
-def test_ltoir_linked_twice(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """LTO-IR that was linked could not be linked again."""
-    if _nvjitlink.load().version < (13, 2):
-        pytest.skip("needs nvJitLink 13.2")
-    half = Linker(*ltoir, options=SM_90).link("ltoir")
-    assert b"map" in Linker(half, options=SM_90).link("cubin").code
-
-
 def test_fatbin_object_and_library(tmp_path: Path, ptx: tuple[ObjectCode, ObjectCode]) -> None:
     """Fat binaries, objects, libraries and cubins would be linked as another type of code."""
     for make, kind in (
@@ -101,54 +93,6 @@ def test_fatbin_object_and_library(tmp_path: Path, ptx: tuple[ObjectCode, Object
     ):
         with pytest.raises(NVJitLinkError, match=f"does not match type NVJITLINK_INPUT_{kind}"):
             Linker(make(b"garbage" * 100), *ptx, options=SM_90).link("cubin")
-
-
-def test_library_of_cuda(ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """A real library with device code would not be accepted."""
-    folder = next(iter(Path(_nvjitlink.load().path).parents))
-    found = [*folder.glob("libcudadevrt.a"), *folder.parent.parent.glob("cuda_runtime/lib/libcudadevrt.a")]
-    if not found:
-        pytest.skip("needs libcudadevrt.a, of the CUDA runtime")
-    linked = Linker(*ptx, ObjectCode.from_library(str(found[0])), options=SM_90).link("cubin")
-    assert b"map" in linked.code
-
-
-def test_code_in_files(tmp_path: Path) -> None:
-    """A file would be read when the linker is created, or its path would be linked instead of its contents."""
-    path = tmp_path / "code.ptx"
-    linker = Linker(ObjectCode.from_ptx(path), build(FUNCTION, "ptx"), options=SM_90)
-    with pytest.raises(FileNotFoundError):
-        linker.link("cubin")
-    path.write_bytes(bytes(build(KERNEL, "ptx").code))
-    assert b"map" in linker.link("cubin").code
-
-
-def test_names_of_kernels() -> None:
-    """A template's kernel could no longer be found by its name."""
-    source = "template <class T> __global__ void k(T *p) { *p = 1; }"
-    program = Program(source, "c++", ProgramOptions(arch="sm_90"))
-    code = program.compile("ltoir", ["k<int>"])
-    other = program.compile("ltoir", ["k<float>"])
-    linked = Linker(code, other, options=SM_90).link("cubin")
-    assert linked.symbol_mapping == {"k<int>": "_Z1kIiEvPT_", "k<float>": "_Z1kIfEvPT_"}
-
-
-def test_linked_code_runs(device: Device, on_sim: bool) -> None:
-    """Linked code would not load, not run, give wrong results, or accept arguments of wrong kinds."""
-    target, arch = "ptx" if on_sim else "cubin", f"sm_{device.arch}"
-    options = LinkerOptions(arch=arch)
-    results = []
-    for function, code_type in ((FUNCTION, "c++"), (FUNCTION_IR, "nvvm")):
-        parts = build(KERNEL, "ltoir", arch=arch), build(function, "ltoir", code_type, arch=arch)
-        results.append(run_map(device, Linker(*parts, options=options).link(target), range(100)))
-    if not on_sim:  # the simulator runs only PTX
-        parts = build(KERNEL, "ptx", arch=arch), build(FUNCTION, "ptx", arch=arch)
-        linked = Linker(*parts, options=options).link("cubin")
-        assert [p.kind for p in linked.get_kernel("map").arguments_info][1] == "bits"  # PTX does not state the kind
-        results.append(run_map(device, linked, range(100)))
-        results.append(run_map(device, build(WHOLE, "cubin", arch=arch), range(100)))
-    assert all(result.tobytes() == results[0].tobytes() for result in results)
-    assert results[0].tolist() == [2 * i + 1 for i in range(100)]
 
 
 def test_signatures_of_ptx(ptx: tuple[ObjectCode, ObjectCode]) -> None:

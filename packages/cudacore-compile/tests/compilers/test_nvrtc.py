@@ -5,10 +5,7 @@ import _ctypes
 import importlib.metadata
 import os
 import shutil
-import site
 import subprocess
-import sys
-import venv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,39 +91,6 @@ def test_no_driver_is_needed(python: Run, tmp_path: Path, no_cache: bool | None)
     assert (made, listed) == ("True 12", "k NVRTC NVVM nvJitLink")
     if no_cache:  # otherwise NVRTC itself looks for a cache in the driver
         assert loaded == "False"
-
-
-def test_missing_nvrtc(python: Run, tmp_path: Path) -> None:
-    """The error for a missing NVRTC would not name the package, or code that needs no compiler would fail."""
-    # NVRTC is searched for in the folders of installed packages. This environment can import our packages, but has no
-    # NVRTC of its own.
-    venv.create(tmp_path / "venv", symlinks=True)
-    result = python(
-        f"""
-        import site
-        for folder in {[*site.getsitepackages(), *(path for path in sys.path if path)]!r}:
-            site.addsitedir(folder)
-        import cudacore_compile
-        program = cudacore_compile.Program("__device__ int x;", "c++", cudacore_compile.ProgramOptions(arch="sm_90"))
-        for use in (lambda: program.compile("ptx"), lambda: program.handle, lambda: program.compile("ptx")):
-            try:
-                use()
-                print("found")
-            except cudacore_compile.NVRTCError as error:
-                print(error.code_name, error.code, error.hint)
-        program.close()
-        """,
-        executable=str(tmp_path / "venv" / "bin" / "python"),
-        CUDA_PATH="",
-        CUDA_HOME="",
-        CONDA_PREFIX="",
-    )
-    assert result.returncode == 0, result.stderr
-    if "found" in result.stdout:
-        pytest.skip("there is an NVRTC in the system, outside of Python's packages")
-    cuda = importlib.metadata.version("cuda-bindings").partition(".")[0]
-    hint = f'Install it with: python -m pip install "cudacore-compile[cu{cuda}]"'
-    assert result.stdout.splitlines() == [f"NVRTC_NOT_FOUND -1 {hint}"] * 3
 
 
 def test_nvrtc_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

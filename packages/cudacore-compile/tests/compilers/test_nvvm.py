@@ -3,8 +3,6 @@ from __future__ import annotations
 
 import ctypes
 import io
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,6 @@ from compile_sources import FUNCTION_IR, HEAD, KERNEL_IR, LAYOUT, SINE_IR, VERSI
 
 from cudacore_compile import CompilerError, NVVMError, Program, ProgramOptions
 from cudacore_compile._compilers import nvvm as _nvvm
-from threads_at_once import in_threads
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 SM_90 = ProgramOptions(arch="sm_90")
 
@@ -24,24 +19,6 @@ def ptx(source: Any, **options: Any) -> str:
     code = Program(source, "nvvm", ProgramOptions(arch="sm_90", **options)).compile("ptx").code
     assert isinstance(code, bytes)
     return code.decode()
-
-
-def test_targets() -> None:
-    """NVVM IR would not compile to PTX, or to LTO-IR."""
-    program = Program(FUNCTION_IR, "nvvm", ProgramOptions(arch="sm_90", name="my module"))
-    text, ltoir = program.compile("ptx"), program.compile("ltoir")
-    assert (text.code_type, text.name) == ("ptx", "my module")
-    assert b".func  (.param .b32 func_retval0) f(" in text.code
-    assert text.code.endswith(b"\n")
-    assert ltoir.code.startswith(b"\xedCN\x7f")
-    assert program.backend == "NVVM"
-    assert program.compile("ptx").code == text.code
-
-
-@pytest.mark.parametrize("kind", [str.encode, lambda text: bytearray(text, "ascii")])
-def test_kinds_of_source(kind: Callable[[str], Any]) -> None:
-    """Source that is not a str would compile to other code."""
-    assert ptx(kind(FUNCTION_IR)) == ptx(FUNCTION_IR)
 
 
 def test_bitcode() -> None:
@@ -139,12 +116,6 @@ def test_bad_source(source: Any, code_name: str, hint: str) -> None:
     assert caught.value.command == "nvvm -arch=compute_90 default_program"
 
 
-def test_log_that_is_not_utf_8() -> None:
-    """A message with bytes that are not text would raise an error about the log."""
-    with pytest.raises(NVVMError):
-        Program(b"; \xe9\n@caf\xe9 = nonsense", "nvvm", SM_90).compile("ptx")
-
-
 def test_unknown_architecture() -> None:
     """An architecture that this libNVVM does not support would be refused without a list of the supported ones."""
     with pytest.raises(NVVMError, match=r"what this libNVVM compiles for: .*\b90\b.*\b100\b"):
@@ -165,17 +136,3 @@ def test_what_nvvm_cannot_have(arguments: dict[str, Any], match: str) -> None:
         Program(**({"code": FUNCTION_IR, "code_type": "nvvm"} | arguments))
     with pytest.warns(RuntimeWarning, match="name_expressions: without effect on programs in nvvm"):
         Program(FUNCTION_IR, "nvvm", SM_90).compile("ptx", ["f"])
-
-
-def test_threads() -> None:
-    """Threads that compile one program at the same time would get each other's code."""
-    program = Program(FUNCTION_IR, "nvvm", SM_90)
-    expected = {target: program.compile(target).code for target in ("ptx", "ltoir")}
-    wrong: list[object] = []
-
-    def work(target: str) -> None:
-        codes = [program.compile(target).code for _ in range(10)]
-        wrong.extend(code for code in codes if code != expected[target])
-
-    in_threads(work, ("ptx", "ltoir", "ptx", "ltoir"))
-    assert not wrong

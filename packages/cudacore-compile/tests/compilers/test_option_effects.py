@@ -106,12 +106,6 @@ def test_log(options: dict[str, Any], without: dict[str, Any], text: str, build:
     assert text not in build(UNUSED_VARIABLE, **without).log
 
 
-@pytest.mark.parametrize("options", [{"disable_warnings": True}, {"diag_suppress": 177}], ids=str)
-def test_empty_log(options: dict[str, Any], build: Build) -> None:
-    """A suppressed warning would leave something in the log."""
-    assert build(UNUSED_VARIABLE, **options).log == ""
-
-
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
@@ -140,12 +134,6 @@ def test_name(build: Build) -> None:
     assert ProgramOptions(name=None).name == "default_program"
 
 
-@pytest.mark.parametrize("target", ["ptx", "cubin"])
-def test_ptxas_options(target: str, build: Build) -> None:
-    """The assembler would not get its options."""
-    assert "info    :" in build(KERNEL, target, ptxas_options=["-v", "-O1"], no_cache=True).log
-
-
 def test_max_register_count(build: Build) -> None:
     """Kernels would use more registers than allowed."""
     source = (
@@ -155,20 +143,6 @@ def test_max_register_count(build: Build) -> None:
     assert max(map(int, re.findall(r"Used (\d+) registers", log))) <= 24
     log = build(source, "cubin", ptxas_options="-v", no_cache=True).log
     assert max(map(int, re.findall(r"Used (\d+) registers", log))) > 24
-
-
-def test_link_time_optimization(build: Build) -> None:
-    """LTO-IR would not be generated, or would be generated without the optimizer's passes."""
-    plain = build(KERNEL, "ltoir").code
-    assert plain == build(KERNEL, "ltoir", link_time_optimization=True).code
-    assert plain != build(KERNEL, "ltoir", gen_opt_lto=True).code
-
-
-def test_macros(build: Build) -> None:
-    """Macros would not be defined."""
-    source = 'extern "C" __global__ void k(int *p) { p[0] = A; p[1] = B; }'
-    text = build(source, define_macro=["A=1000 + 1", ("B", "2000 + 2")]).text
-    assert all(value in text for value in ("1001", "2002"))
 
 
 def test_restrict(python: Run) -> None:
@@ -217,6 +191,22 @@ def test_optimization_info(python: Run) -> None:
     assert "inline" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "options", "others"),
+    [
+        (KERNEL, "ltoir", {}, {"gen_opt_lto": True}),
+        ("namespace { __device__ int hidden; __global__ void k(int **p) { *p = &hidden; } }", "ptx",
+         {"frandom_seed": "a"}, {"frandom_seed": "b"}),
+        ('extern "C" __global__ void k(double *p) { *p = sin(*p) * pow(*p, 3.1); }', "ptx", {"ofast_compile": "max"},
+         {"ofast_compile": "0"}),
+    ],
+)  # fmt: skip
+def test_other_code(source: str, target: str, options: dict[str, Any], others: dict[str, Any], build: Build) -> None:
+    """An option would have no effect on the code, or the code would not be reproducible."""
+    assert build(source, target, **options).code == build(source, target, **options).code
+    assert build(source, target, **options).code != build(source, target, **others).code
+
+
 def test_time(build: Build, tmp_path: Path) -> None:
     """Times would not be recorded."""
     build(KERNEL, time=tmp_path / "times.csv")
@@ -249,20 +239,6 @@ def test_fdevice_time_trace_with_other_contents(build: Build, tmp_path: Path) ->
         build(KERNEL, "cubin", fdevice_time_trace=tmp_path / "trace.json")
 
 
-def test_frandom_seed(build: Build) -> None:
-    """Generated names would not be the same for the same seed, or not differ for different seeds."""
-    source = "namespace { __device__ int hidden; __global__ void k(int **p) { *p = &hidden; } }"
-    one, same, other = (build(source, frandom_seed=seed).code for seed in "aab")
-    assert one == same
-    assert one != other
-
-
-def test_ofast_compile(build: Build) -> None:
-    """The level would not reach the compiler."""
-    source = 'extern "C" __global__ void k(double *p) { *p = sin(*p) * pow(*p, 3.1); }'
-    assert build(source, ofast_compile="max").code != build(source, ofast_compile="0").code
-
-
 def test_explicit_pch(build: Build, tmp_path: Path) -> None:
     """Precompiled headers would not be created when requested, or not be used."""
     (tmp_path / "big.h").write_text("#define FROM_HEADER 777\n")
@@ -287,9 +263,3 @@ def test_automatic_pch_verbosity(build: Build, tmp_path: Path) -> None:
     silent = build(KERNEL, pch_verbose=False, define_macro="ANOTHER", **options)
     assert "OTHER" in told.log or "not match" in told.log
     assert silent.log == ""
-
-
-def test_numba_debug(build: Build, nvrtc_version: tuple[int, ...]) -> None:
-    """The flag would be refused for an NVRTC that supports it."""
-    if nvrtc_version >= (13, 2):
-        assert ".entry k" in build(KERNEL, numba_debug=True, debug=True).text

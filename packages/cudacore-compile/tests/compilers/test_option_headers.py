@@ -183,13 +183,6 @@ def test_cuda_headers_of_another_version(monkeypatch: pytest.MonkeyPatch, tmp_pa
         cuda_include_path()
 
 
-def test_pre_include(build: Build, tmp_path: Path) -> None:
-    """Files would not be included before the program."""
-    (tmp_path / "first.h").write_text("#define FIRST 4242")
-    source = 'extern "C" __global__ void k(int *p) { *p = FIRST; }'
-    assert "4242" in build(source, pre_include=[tmp_path / "first.h"]).text
-
-
 def test_no_source_include(build: Build, tmp_path: Path) -> None:
     """Files beside the program would not be found, or would be found with `no_source_include`."""
     (tmp_path / "beside.h").write_text("#define BESIDE 1")

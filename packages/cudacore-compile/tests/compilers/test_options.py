@@ -314,12 +314,6 @@ def test_values_are_checked_when_used() -> None:
             options.as_bytes("nvrtc")
 
 
-def test_unknown_option() -> None:
-    """A misspelt option would be ignored."""
-    with pytest.raises(TypeError, match="fast_math"):
-        ProgramOptions(fast_math=True)  # type: ignore[call-arg]
-
-
 FOR_NVVM = {
     "name", "arch", "debug", "device_code_optimize", "ftz", "prec_sqrt", "prec_div", "fma", "numba_debug",
     "link_time_optimization", "extra_sources", "use_libdevice", "no_cache", "raw_options",

@@ -110,7 +110,11 @@ class FileStreamProgramCache(EntryCache):
         return entry
 
     def _save(self, key: bytes, entry: Entry) -> None:
-        if self._write(self._file(key), entry.pack()):
+        data = entry.pack()
+        if self._limit is None or len(data) <= self._limit:
+            self._make_room(len(data))
+        if self._write(self._file(key), data):
+            self._make_room(0)  # others may have stored entries meanwhile
             self.count("stores")
 
     def _read(self, path: str) -> Entry | None:
@@ -133,7 +137,6 @@ class FileStreamProgramCache(EntryCache):
         if self._limit is not None and len(data) > self._limit:
             _remove(path)  # the data is too large to store, and the existing file is outdated
             return False
-        self._make_room(len(data))
         temporary = os.path.join(self._temporary, os.urandom(8).hex() + _TEMPORARY)
         for directory in (self._temporary, os.path.dirname(path)):  # somebody may have removed them
             os.makedirs(directory, exist_ok=True)
@@ -144,7 +147,6 @@ class FileStreamProgramCache(EntryCache):
         except BaseException:
             _remove(temporary)
             raise
-        self._make_room(0)  # others may have stored entries meanwhile
         return True
 
     def _file(self, key: bytes) -> str:

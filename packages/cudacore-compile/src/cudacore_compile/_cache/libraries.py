@@ -26,7 +26,7 @@ from cudacore_compile._cache.states import (
 )
 from cudacore_compile._compilers.errors import NVJitLinkError
 from cudacore_compile._compilers.libraries import load
-from cudacore_compile._compilers.request import BACKENDS
+from cudacore_compile._compilers.targets import BACKENDS
 from cudacore_compile._version import __version__
 from cudacore_compile.typing import CompilerBackendType, SourceCodeType
 from cudacore_handles._sdk.compile import file_states, library_loads

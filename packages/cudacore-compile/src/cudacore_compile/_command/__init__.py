@@ -4,8 +4,8 @@
 ``arguments`` reads the command line, and ``nvcc`` translates nvcc's options for it. ``inputs`` recognises the files,
 ``plan`` determines what is compiled, linked and written, ``embed`` makes code a part of a program of the host,
 ``report`` shows the compilers' messages, ``resources`` shows the assembler's information about kernels,
-``listing`` shows the contents of compiled code, and ``depfile`` writes rules for build systems. ``cache`` and
-``compilers`` are sub-commands.
+``listing`` shows the contents of compiled code, and ``depfile`` writes rules for build systems. ``subcommands`` and
+``explain`` have the sub-commands.
 """
 
 from __future__ import annotations

@@ -94,27 +94,22 @@ def _of_nvcc(arguments: argparse.Namespace, target: str | None, combines: bool) 
     return [one for one in given if one[0].startswith("sm_")] or given
 
 
-def _all(combines: bool, step: int = 1) -> list[str]:
-    """Return the first architecture of each `step` numbers, with PTX for the newest."""
-    first = {number // step: number for number in sorted(nvrtc.load().architectures(), reverse=True)}
-    chosen = sorted(first.values())
-    return [f"sm_{number}" for number in chosen] + ([f"compute_{chosen[-1]}"] if combines else [])
+_STEPS = {"all": 1, "all-major": 10}  # of the numbers of architectures
 
 
-def _all_major(combines: bool) -> list[str]:
-    return _all(combines, 10)
+def _group(word: str, combines: bool) -> list[str] | None:
+    """Return the architectures that a word stands for; None if it is one itself.
 
-
-def _native(_: bool) -> list[str]:
+    Of all architectures, these are the first of each step, with PTX for the newest in a fat binary.
+    """
+    if word in _STEPS:
+        first = {number // _STEPS[word]: number for number in sorted(nvrtc.load().architectures(), reverse=True)}
+        chosen = sorted(first.values())
+        return [f"sm_{number}" for number in chosen] + ([f"compute_{chosen[-1]}"] if combines else [])
+    if word != "native":
+        return None
     try:
         devices = Device.get_all_devices()
     except CUDAError as error:
         raise UsageError(f"--arch native: there is no device here: {error}") from None
     return list(dict.fromkeys(f"sm_{device.arch}" for device in devices))
-
-
-def _group(word: str, combines: bool) -> list[str] | None:
-    return _GROUPS[word](combines) if word in _GROUPS else None
-
-
-_GROUPS = {"all": _all, "all-major": _all_major, "native": _native}

@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import os
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
@@ -128,6 +129,23 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message, self.format_usage())
 
 
+class _PrintCompletion(argparse.Action):
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: argparse.Namespace, shell: Any, __: str | None = None
+    ) -> None:
+        try:
+            import shtab
+        except ImportError:
+            raise UsageError(
+                '--print-completion needs the package shtab: python -m pip install "cudacore-compile[completion]"'
+            ) from None
+        for action in parser._actions:
+            if action.metavar in ("FILE", "DIR"):
+                action.complete = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE  # type: ignore[attr-defined]
+        sys.stdout.write(shtab.complete(parser, shell) + "\n")
+        parser.exit(0)
+
+
 def make_parser() -> Parser:
     """Return the parser of the main command."""
     parser = Parser(
@@ -140,6 +158,12 @@ def make_parser() -> Parser:
     )
     _add_options(parser)
     parser.add_argument("--version", action="version", version=f"cudacore-compile {__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=_PrintCompletion,
+        choices=("bash", "zsh", "tcsh"),
+        help="print a completion script for a shell, which sources it; needs the package shtab",
+    )
     return parser
 
 

@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from cudacore_compile._command.arguments import make_parser, parse, wants_json
-from cudacore_compile._command.cache import note_statistics, run_cache
-from cudacore_compile._command.compilers import run_compilers
-from cudacore_compile._command.completion import add_completion
 from cudacore_compile._command.errors import FAILURE, INTERRUPTED, USAGE, UsageError
 from cudacore_compile._command.explain import note_records, run_explain
 from cudacore_compile._command.files import say
 from cudacore_compile._command.listing import list_kernels
 from cudacore_compile._command.plan import Plan, make_plan
 from cudacore_compile._command.report import Report, say_error
+from cudacore_compile._command.subcommands import note_statistics, run_cache, run_compilers
 from cudacore_handles import CUDAError
 
 
@@ -65,9 +63,7 @@ def _run(words: Sequence[str]) -> int:
         return run_cache(words[1:])
     if words[:1] == ["compilers"]:
         return run_compilers(words[1:])
-    parser = make_parser()
-    add_completion(parser)
-    arguments = parse(parser, words)
+    arguments = parse(make_parser(), words)
     report = Report(arguments)
     try:
         plan = make_plan(arguments)

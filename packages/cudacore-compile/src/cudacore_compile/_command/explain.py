@@ -23,7 +23,8 @@ from cudacore_compile._command.plan import Plan, make_plan
 from cudacore_compile._command.report import Report
 from cudacore_compile._compilers.libraries import load
 from cudacore_compile._compilers.nvjitlink import LinkFacts
-from cudacore_compile._compilers.request import BACKENDS, Request
+from cudacore_compile._compilers.request import Request
+from cudacore_compile._compilers.targets import BACKENDS
 from cudacore_compile._linker import Linker
 from cudacore_compile._program import Program
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType

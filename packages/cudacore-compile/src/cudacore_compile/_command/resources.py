@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 
 from cudacore_handles._sdk.compile import demangle
 
@@ -102,20 +102,14 @@ def table(resources: Sequence[Resources]) -> str:
     """Return a table, with bytes and registers in columns."""
     rows = [list(_HEADINGS.values())] + [[str(getattr(one, field)) for field in _HEADINGS] for one in resources]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    texts = 2  # number of leading columns that contain text
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if at < texts else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    form = "{{:<{}}}  {{:<{}}}" + "  {{:>{}}}" * (len(widths) - 2)  # the first two columns are text
+    form = form.format(*widths)
+    return "\n".join(form.format(*row).rstrip() for row in rows)
 
 
 def sentence(one: Resources) -> str:
     """Return the same information as one line."""
-    numbers = {field.name: getattr(one, field.name) for field in fields(one)}
     return (
         "{kernel} for {arch}: {registers} registers, {stack_bytes} bytes stack, "
         "{spill_store_bytes} bytes spill stores, {spill_load_bytes} bytes spill loads, {shared_bytes} bytes shared"
-    ).format(**numbers)
+    ).format(**asdict(one))

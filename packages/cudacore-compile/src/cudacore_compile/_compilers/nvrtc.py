@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import os
 import re
+import shutil
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +19,6 @@ from cudacore_compile._compilers.errors import NVRTCError
 from cudacore_compile._compilers.interrupt import run_interruptibly
 from cudacore_compile._compilers.libraries import Library, Loaded
 from cudacore_compile._compilers.options import bundled_headers
-from cudacore_compile._compilers.pch_folders import with_private_folder
 from cudacore_compile._compilers.pointees import add_pointees, pointees
 from cudacore_compile._compilers.request import Result
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
@@ -99,7 +101,7 @@ class NVRTC(Loaded):
         NVRTCError
             If the compilation fails; it has the log, the command line and a hint.
         """
-        flags = with_private_folder(flags)
+        flags = _with_private_folder(flags)
         try:
             for name in names:
                 self.of(box, "nvrtcAddNameExpression", name.encode())
@@ -219,6 +221,41 @@ def _open_builtins(path: str, version: tuple[int, int]) -> None:
             if variant is not None:
                 ctypes.CDLL(f"{folder}/libnvrtc-builtins{variant[1]}.so.{version[0]}.{version[1]}")
                 return
+
+
+_PCH_DIR = b"--pch-dir="
+_pch_folders: dict[tuple[int, bytes], bytes] = {}  # by process and given folder
+
+
+def _with_private_folder(flags: Sequence[bytes]) -> list[bytes]:
+    """Replace the folder of automatic precompiled headers (``--pch``) by one in it that only this process uses.
+
+    NVRTC does not use the headers of another process, but it deletes them while that process reads them. Without a
+    given folder, NVRTC would use the current directory; the folder is then one for temporary files.
+    """
+    if b"--pch" not in flags:
+        return list(flags)
+    given = next((flag[len(_PCH_DIR) :] for flag in flags if flag.startswith(_PCH_DIR)), b"")
+    try:
+        folder = _private_folder(given)
+    except OSError:  # NVRTC reports what is wrong with the given folder
+        return list(flags)
+    return [*(flag for flag in flags if not flag.startswith(_PCH_DIR)), _PCH_DIR + folder]
+
+
+def _private_folder(given: bytes) -> bytes:
+    key = os.getpid(), os.path.abspath(given) if given else b""
+    folder = _pch_folders.get(key)
+    if folder is None or not os.path.isdir(folder):
+        parent = key[1] or os.fsencode(tempfile.gettempdir())
+        folder = _pch_folders[key] = tempfile.mkdtemp(prefix=b"cudacore-pch-", dir=parent)
+        atexit.register(_remove_folder, os.getpid(), folder)
+    return folder
+
+
+def _remove_folder(process: int, folder: bytes) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 _pch_heap_lock = threading.Lock()

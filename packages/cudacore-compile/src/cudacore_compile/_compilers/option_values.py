@@ -55,7 +55,7 @@ def current_arch() -> str:
         raise
 
 
-Arguments = Callable[[str, Any], Sequence[str]]
+Arguments = Callable[[str, Any], list[str]]
 
 
 def flag_field(flag: str, arguments: Arguments, *spellings: str, since: str = "12.0") -> Any:
@@ -157,22 +157,6 @@ def flag(field: str, value: object) -> bool:
         wrong_type(field, "a bool", value)
 
 
-def text(field: str, value: object) -> list[str]:
-    return [f"={string(field, value)}"]
-
-
-def texts(field: str, value: object) -> list[str]:
-    return [f"={string(field, item)}" for item in items(value)]
-
-
-def path(field: str, value: object) -> list[str]:
-    return [f"={path_string(field, value)}"]
-
-
-def paths(field: str, value: object) -> list[str]:
-    return [f"={path_string(field, item)}" for item in items(value)]
-
-
 def time_file(field: str, value: object) -> list[str]:
     if isinstance(value, bool):  # True stands for the log
         return ["=-"] if value else []
@@ -183,22 +167,10 @@ def seed(field: str, value: object) -> list[str]:
     return text(field, decimal(field, value) if isinstance(value, int) and not isinstance(value, bool) else value)
 
 
-def trace(field: str, value: object) -> list[str]:
-    return [f"={trace_stem(field, value)}"]
-
-
-def register_count(field: str, value: object) -> list[str]:
-    return [f"={integer(field, value, 1, 2**31 - 1)}"]
-
-
 def thread_count(field: str, value: object) -> list[str]:
     if isinstance(value, bool):  # True stands for the number of processors
         return ["=0"] if value else []
     return [f"={integer(field, value, 0, _MAX_THREADS)}"]
-
-
-def numbers(field: str, value: object) -> list[str]:
-    return [f"={integer(field, item, 1, 2**31 - 1)}" for item in items(value)]
 
 
 def macros(field: str, value: object) -> list[str]:
@@ -283,3 +255,19 @@ def decimal(field: str, number: object) -> str:
 
 def wrong_type(field: str, expected: str, value: object) -> NoReturn:
     raise TypeError(f"{field} must be {expected}, not {type(value).__name__}")
+
+
+def _one(convert: Callable[[str, object], object]) -> Arguments:
+    return lambda field, value: [f"={convert(field, value)}"]
+
+
+def _each(convert: Callable[[str, object], object]) -> Arguments:
+    return lambda field, value: [f"={convert(field, item)}" for item in items(value)]
+
+
+def _positive(field: str, value: object) -> int:
+    return integer(field, value, 1, 2**31 - 1)
+
+
+text, path, trace, register_count = map(_one, (string, path_string, trace_stem, _positive))
+texts, paths, numbers = map(_each, (string, path_string, _positive))

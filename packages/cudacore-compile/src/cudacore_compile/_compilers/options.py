@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cudacore_compile._compilers import option_values as values
 from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.option_values import flag_field as _flag
-from cudacore_compile._compilers.targets import check_backend, check_target
+from cudacore_compile._compilers.targets import BACKENDS, check_backend, check_target
 from cudacore_compile.typing import (
     CompilerBackendName,
     CompilerBackendType,
@@ -284,19 +284,15 @@ class ProgramOptions(values.FlagOptions):
             If `use_bundled_headers` is set and there is no NVRTC, because its version is part of the directory's name.
         """
         found = check_backend(backend)
-        if found is CompilerBackendType.NVRTC:
-            target = None if target_type is None else check_target(SourceCodeType.CXX, target_type)
-            flags = self._without_ignored(SourceCodeType.CXX, stacklevel=3)._nvrtc_flags(target)
-        elif found is CompilerBackendType.NVVM:
-            target = None if target_type is None else check_target(SourceCodeType.NVVM, target_type)
-            flags = self._without_ignored(SourceCodeType.NVVM, stacklevel=3)._nvvm_flags(target)
-        elif found is CompilerBackendType.NVJITLINK:
-            if target_type is not None:
-                check_target(SourceCodeType.PTX, target_type)
-            return self._without_ignored(SourceCodeType.PTX, stacklevel=3)._for_linker().as_bytes(found)
-        else:
+        code_type = _PROGRAMS.get(found)
+        if code_type is None:
             raise ValueError("the driver's linker takes numbers instead of flags, so they cannot be returned as bytes")
-        return [encode(flag) for flag in flags]
+        target = None if target_type is None else check_target(code_type, target_type)
+        options = self._without_ignored(code_type, stacklevel=3)
+        if code_type is SourceCodeType.PTX:
+            return options._for_linker().as_bytes(found)
+        is_cxx = code_type is SourceCodeType.CXX
+        return [encode(flag) for flag in (options._nvrtc_flags(target) if is_cxx else options._nvvm_flags(target))]
 
     def _nvrtc_flags(self, target: ObjectCodeFormatType | None) -> list[str]:
         flags = self._flags()
@@ -340,34 +336,21 @@ class ProgramOptions(values.FlagOptions):
 
     def _without_ignored(self, code_type: SourceCodeType, *, stacklevel: int) -> ProgramOptions:
         """Return the options for programs of this type; warn of ignored options, and raise for unsupported ones."""
-        self._check_language(code_type)
-        ignored = [field for field in sorted(_IGNORED[code_type]) if _is_set(getattr(self, field))]
+        if code_type is SourceCodeType.CXX and self.name is not None and self.name.startswith("-"):
+            raise ValueError(f'ProgramOptions.name={self.name!r} is an option to NVRTC: write "./{self.name}"')
+        given = [field.name for field in fields(self) if _is_set(getattr(self, field.name))]
+        supported, ignored = options_of(code_type), _IGNORED[code_type]
+        for field in given:
+            if field not in supported | ignored:
+                raise ValueError(_unsupported(field, code_type))
+        without = sorted(ignored.intersection(given))
         if code_type is SourceCodeType.PTX:
-            ignored += [field for field in _FIXED_IN_PTX if getattr(self, field) is not None]
-        if not ignored:
+            without += [field for field in _FIXED_IN_PTX if getattr(self, field) is not None]
+        if not without:
             return self
-        names = ", ".join(f"ProgramOptions.{field}" for field in ignored)
+        names = ", ".join(f"ProgramOptions.{field}" for field in without)
         warnings.warn(f"{names}: without effect on {_TITLES[code_type]}", RuntimeWarning, stacklevel=stacklevel)
-        return replace(self, **dict.fromkeys(ignored))
-
-    def _check_language(self, code_type: SourceCodeType) -> None:
-        """Raise an error for options that programs of this type do not support."""
-        if code_type is SourceCodeType.CXX:
-            if self.name is not None and self.name.startswith("-"):
-                raise ValueError(f'ProgramOptions.name={self.name!r} is an option to NVRTC: write "./{self.name}"')
-            if self.extra_sources:
-                raise ValueError(
-                    "extra_sources is not supported by the NVRTC backend: ProgramOptions.extra_sources is for NVVM "
-                    "programs; C++ programs include what they need"
-                )
-            return
-        known = options_of(code_type)
-        for field in fields(self):
-            if field.name not in known | _IGNORED[code_type] and _is_set(getattr(self, field.name)):
-                raise ValueError(
-                    f"ProgramOptions.{field.name} is not supported for {_TITLES[code_type]}, which can have "
-                    f"{', '.join(sorted(known))}"
-                )
+        return replace(self, **dict.fromkeys(without))
 
     def _check_trace_file(self) -> None:
         """Raise an error if the file of `fdevice_time_trace` cannot be written: NVRTC would abort the process."""
@@ -413,8 +396,8 @@ def field_of(flag: str) -> str | None:
 
 
 def options_of(code_type: str) -> set[str]:
-    """Return the fields of ProgramOptions that NVVM or PTX programs support."""
-    return _OF_NVVM if code_type == SourceCodeType.NVVM else _OF_PTX
+    """Return the fields of ProgramOptions that programs of a type support."""
+    return _SUPPORTED[SourceCodeType(code_type)]
 
 
 def since(field: str) -> str:
@@ -485,10 +468,11 @@ _LINKER_FIELDS = (
 )
 _FIXED_IN_PTX = ("ftz", "prec_sqrt", "prec_div", "fma")
 _OF_PTX = {*_LINKER_FIELDS, *_FIXED_IN_PTX, "time", "device_code_optimize"}
-_TITLES = {
-    SourceCodeType.CXX: "C++ programs",
-    SourceCodeType.NVVM: "NVVM programs",
-    SourceCodeType.PTX: "PTX programs",
+_ALL = {field.name for field in fields(ProgramOptions)}
+_SUPPORTED = {
+    SourceCodeType.CXX: _ALL - {"extra_sources", "use_libdevice"},
+    SourceCodeType.NVVM: _OF_NVVM,
+    SourceCodeType.PTX: _OF_PTX,
 }
 # Options without an effect on programs of a type. They are ignored, because cuda.core accepts them.
 _IGNORED = {
@@ -497,9 +481,25 @@ _IGNORED = {
         *("fdevice_time_trace", "frandom_seed", "ofast_compile", "device_float128"),
         *("pch", "create_pch", "use_pch", "pch_dir", "pch_verbose", "pch_messages", "instantiate_templates_in_pch"),
     },
-    SourceCodeType.PTX: {field.name for field in fields(ProgramOptions)} - _OF_PTX - {"extra_sources", "raw_options"},
+    SourceCodeType.PTX: _ALL - _OF_PTX - {"extra_sources", "raw_options"},
 }
+_TITLES = {
+    SourceCodeType.CXX: "C++ programs",
+    SourceCodeType.NVVM: "NVVM programs",
+    SourceCodeType.PTX: "PTX programs",
+}
+_PROGRAMS = {backend: code_type for code_type, backend in BACKENDS.items()}
+
+
+def _unsupported(field: str, code_type: SourceCodeType) -> str:
+    if code_type is SourceCodeType.CXX:
+        return (
+            "extra_sources is not supported by the NVRTC backend: ProgramOptions.extra_sources is for NVVM programs; "
+            "C++ programs include what they need"
+        )
+    known = ", ".join(sorted(options_of(code_type)))
+    return f"ProgramOptions.{field} is not supported for {_TITLES[code_type]}, which can have {known}"
 
 
 def _is_set(value: object) -> bool:
-    return value is not None and value is not False and value != []
+    return value is not None and value is not False and not (isinstance(value, (list, tuple)) and not value)

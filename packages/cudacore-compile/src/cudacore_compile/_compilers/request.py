@@ -7,13 +7,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from cudacore_compile._compilers.options import ProgramOptions
-from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
-
-BACKENDS = {
-    SourceCodeType.CXX: CompilerBackendType.NVRTC,
-    SourceCodeType.NVVM: CompilerBackendType.NVVM,
-    SourceCodeType.PTX: CompilerBackendType.NVJITLINK,
-}
+from cudacore_compile._compilers.targets import BACKENDS
+from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType, SourceCodeType
 
 
 def files_written(options: ProgramOptions) -> list[str]:

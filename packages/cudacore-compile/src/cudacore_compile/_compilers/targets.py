@@ -25,6 +25,13 @@ SUPPORTED_TARGETS: Mapping[SourceCodeType, tuple[ObjectCodeFormatType, ...]] = M
 )
 """The formats that source code of each type compiles to."""
 
+BACKENDS = {
+    SourceCodeType.CXX: CompilerBackendType.NVRTC,
+    SourceCodeType.NVVM: CompilerBackendType.NVVM,
+    SourceCodeType.PTX: CompilerBackendType.NVJITLINK,
+}
+"""dict: The compilers of source code of each type."""
+
 _E = TypeVar("_E", bound=Enum)
 
 

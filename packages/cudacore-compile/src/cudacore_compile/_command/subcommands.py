@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``cudacore-compile cache``: the contents and statistics of the cache."""
+"""Sub-commands: the contents and statistics of the cache, and the compilers of this machine."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import fcntl
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from cudacore_compile._cache.files import FileStreamProgramCache, default_directory
 from cudacore_compile._cache.resource import CacheStatistics
-from cudacore_compile._cache.states import read_regular
 from cudacore_compile._command.arguments import Parser
 from cudacore_compile._command.errors import FAILURE, SUCCESS, UsageError
 from cudacore_compile._command.files import say
 from cudacore_compile._command.report import say_error
+from cudacore_compile._compilers.versions import versions
+from cudacore_compile.typing import CompilerBackendType
 
-_STATISTICS = "command-statistics.json"
+_STATISTICS = b"cudacore-command-statistics-1"  # the key of the note in the cache
 
 
 def run_cache(words: Sequence[str]) -> int:
@@ -33,19 +32,16 @@ def run_cache(words: Sequence[str]) -> int:
         if arguments.action == "path":
             say(f"{directory}\n")
             return SUCCESS
-        # there is nothing to remove, so the directory is not created
-        if not directory.exists() and arguments.action == "clear":
-            entries = size = 0
-        else:
+        statistics, entries, size = CacheStatistics(), 0, 0
+        if directory.exists() or arguments.action == "show":  # if there is nothing to remove, it is not created
             cache = FileStreamProgramCache(directory)
             entries, size = len(cache), cache.size_bytes
             if arguments.action == "clear":
                 cache.clear()
-                (directory / _STATISTICS).unlink(missing_ok=True)
+            statistics = _read_statistics(cache)
     except (OSError, ValueError) as error:
         say_error(str(error), "", as_json=arguments.format == "json")
         return FAILURE
-    statistics = _read(directory)
     if arguments.format == "json":
         cleared = arguments.action == "clear"
         facts: dict[str, Any] = {"path": str(directory), "entries": entries, "bytes": size, "cleared": cleared}
@@ -79,38 +75,53 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def note_statistics(cache: FileStreamProgramCache | None) -> None:
-    """Add the cache statistics of this command to the totals of all commands. Failures are ignored."""
+    """Add the cache statistics of this command to the totals of all commands. Failures are ignored.
+
+    If several commands end at once, the statistics of only one of them may be added.
+    """
     if cache is None:
         return
-    with contextlib.suppress(OSError, ValueError), _locked(cache.directory) as file:
-        total = _parse_statistics(file.read())
-        for field in fields(CacheStatistics):
-            setattr(total, field.name, getattr(total, field.name) + getattr(cache.statistics, field.name))
-        file.seek(0)
-        file.truncate()
-        file.write(json.dumps(asdict(total)).encode())
+    total = _read_statistics(cache)
+    for field in fields(CacheStatistics):
+        setattr(total, field.name, getattr(total, field.name) + getattr(cache.statistics, field.name))
+    cache._save_note(_STATISTICS, json.dumps(asdict(total)).encode())
 
 
-@contextlib.contextmanager
-def _locked(directory: Path) -> Iterator[Any]:
-    with open(directory / _STATISTICS, "a+b") as file:
-        # If several commands end at once, the statistics of only one of them are added.
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        file.seek(0)
-        yield file
-
-
-def _read(directory: Path) -> CacheStatistics:
+def _read_statistics(cache: FileStreamProgramCache) -> CacheStatistics:
+    """Return the statistics of all commands; zeros if there are none, or they are damaged."""
     try:
-        return _parse_statistics(read_regular(directory / _STATISTICS) or b"")
-    except OSError:
-        return CacheStatistics()
-
-
-def _parse_statistics(data: bytes) -> CacheStatistics:
-    """Return the statistics in a file; zeros if it is empty or damaged."""
-    try:
-        found = json.loads(data or b"{}")
+        found = json.loads(cache._load_note(_STATISTICS) or b"{}")
         return CacheStatistics(**{field.name: int(found.get(field.name, 0)) for field in fields(CacheStatistics)})
     except (ValueError, TypeError, AttributeError):
         return CacheStatistics()
+
+
+_TITLES = {
+    CompilerBackendType.NVRTC: ("NVRTC", "CUDA C++"),
+    CompilerBackendType.NVVM: ("libNVVM", "NVVM IR"),
+    CompilerBackendType.NVJITLINK: ("nvJitLink", "linking, PTX"),
+    CompilerBackendType.DRIVER: ("driver", "linking, PTX"),
+}
+
+
+def run_compilers(words: Sequence[str]) -> int:
+    """Run the sub-command; return the exit status."""
+    parser = Parser(
+        "cudacore-compile compilers",
+        description="List the compilers and linkers that are found, with their versions and architectures.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="how they are written")
+    arguments = parser.parse_args(words)
+    found = {CompilerBackendType(backend): one for backend, one in versions().items()}
+    if arguments.format == "json":
+        listing = {str(backend): None if (one := found.get(backend)) is None else one._asdict() for backend in _TITLES}
+        say(json.dumps(listing, indent=2) + "\n")
+        return SUCCESS
+    for backend, (title, purpose) in _TITLES.items():
+        one = found.get(backend)
+        where = "not found" if one is None else f"{one.version}  {one.path}".rstrip()
+        say(f"{title:10} {purpose:13} {where}\n")
+        if one is not None and one.architectures:
+            say(f"{'':24} architectures {', '.join(map(str, one.architectures))}\n")
+    return SUCCESS
