@@ -77,19 +77,31 @@ def test_program_keeps_its_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "error", "match"),
+    ("arguments", "error", "match"),
     [
-        (None, TypeError, "code must be a str, bytes or bytearray, not NoneType"),
-        (Path("kernel.cu"), TypeError, "not PosixPath"),
-        (memoryview(b"x"), TypeError, "not memoryview"),
-        ("int x;\0int y;", ValueError, "code has a NUL character at byte 6"),
-        ("\ud800", ValueError, "code is not Unicode text"),
+        ({"code": None}, TypeError, "code must be a str, bytes or bytearray, not NoneType"),
+        ({"code": Path("kernel.cu")}, TypeError, "not PosixPath"),
+        ({"code": memoryview(b"x")}, TypeError, "not memoryview"),
+        ({"code": "int x;\0int y;"}, ValueError, "code has a NUL character at byte 6"),
+        ({"code": "\ud800"}, ValueError, "code is not Unicode text"),
+        ({"headers": "a.h"}, TypeError, "headers must be a mapping of names to contents, not str"),
+        ({"headers": {b"a.h": ""}}, TypeError, "names in headers must be str, not bytes"),
+        ({"headers": {"": ""}}, ValueError, "a name in headers is empty"),
+        ({"headers": {"a\0.h": ""}}, ValueError, "a name in headers has a NUL character"),
+        ({"headers": {"a.h": None}}, TypeError, r"headers\['a.h'\] must be a str, bytes or bytearray, not NoneType"),
+        ({"headers": {"a.h": "x\0"}}, ValueError, r"headers\['a.h'\] has a NUL character at byte 1"),
+        ({"options": "sm_90"}, TypeError, "options must be provided as an object of type ProgramOptions or as a dict"),
+        ({"options": {"fast_math": True}}, TypeError, "unexpected .* 'fast_math' in options; did you mean 'use_fast_"),
+        ({"code_type": "nvvm", "headers": {"a.h": ""}}, ValueError, "headers are for C[+][+] programs"),
+        ({"code_type": "nvvm", "options": {"std": "c++17"}}, ValueError, r"\.std is not supported for NVVM programs"),
+        ({"code_type": "nvvm", "code": b""}, ValueError, "code must not be empty: there is no nvvm to compile"),
+        ({"code_type": "ptx", "code": ""}, ValueError, "code must not be empty: there is no ptx to compile"),
     ],
 )
-def test_bad_source(code: Any, error: type[Exception], match: str) -> None:
-    """The compiler would read only a part of the source, or the error would not give a reason."""
+def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], match: str) -> None:
+    """The compiler would read only a part, an argument would be ignored, or the error would give no reason."""
     with pytest.raises(error, match=match):
-        Program(code, "c++", SM_90)
+        Program(**{"code": KERNEL, "code_type": "c++", "options": SM_90} | arguments)
 
 
 @pytest.mark.parametrize("target", ["ptx", "cubin", "ltoir"])
@@ -97,8 +109,6 @@ def test_empty_program(target: str) -> None:
     """A library that compiles an empty program, as numba-cuda does to find the compiler, would not start."""
     for code in ("", b""):
         assert Program(code, "c++", SM_90).compile(target).code
-    with pytest.raises(ValueError, match="code must not be empty: there is no ptx to compile"):
-        Program("", "ptx", SM_90)
 
 
 def test_options_as_a_dict() -> None:
@@ -111,30 +121,6 @@ def test_options_as_a_dict() -> None:
         Program(KERNEL, "c++", {"arch": "hopper"})
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ("sm_90", "The Program options must be provided as an object of type ProgramOptions or as a dict of its"),
-        (
-            {"fast_math": True},
-            "ProgramOptions got an unexpected keyword argument 'fast_math' in options; did you mean 'use_fast_math'",
-        ),
-    ],
-)
-def test_bad_options(options: Any, match: str) -> None:
-    """Values that are not options would be accepted."""
-    with pytest.raises(TypeError, match=match):
-        Program(KERNEL, "c++", options)
-
-
-def test_options_of_other_languages() -> None:
-    """Options that the program's language does not support would be refused only by compile(), or ignored silently."""
-    with pytest.raises(ValueError, match=r"^extra_sources is not supported by the NVRTC backend"):
-        Program(KERNEL, "c++", ProgramOptions(extra_sources=[("a", b"source")]))
-    with pytest.warns(RuntimeWarning, match=r"^ProgramOptions.use_libdevice: without effect on C\+\+ programs"):
-        Program(KERNEL, "c++", ProgramOptions(arch="sm_90", use_libdevice=True)).compile("ptx")
-
-
 def test_headers() -> None:
     """Headers in memory would not be found, or not before files of the same name."""
     source = '#include "a.h"\n#include <dir/b.h>\nextern "C" __global__ void k(int *p) { p[0] = A; p[1] = B; }'
@@ -142,23 +128,6 @@ def test_headers() -> None:
     text = Program(source, "c++", SM_90, headers=headers).compile("ptx").code
     assert b"1111" in text
     assert b"2222" in text
-
-
-@pytest.mark.parametrize(
-    ("headers", "error", "match"),
-    [
-        ("a.h", TypeError, "headers must be a mapping of names to contents, not str"),
-        ({b"a.h": ""}, TypeError, "names in headers must be str, not bytes"),
-        ({"": ""}, ValueError, "a name in headers is empty"),
-        ({"a\0.h": ""}, ValueError, "a name in headers has a NUL character"),
-        ({"a.h": None}, TypeError, r"headers\['a.h'\] must be a str, bytes or bytearray, not NoneType"),
-        ({"a.h": "x\0"}, ValueError, r"headers\['a.h'\] has a NUL character at byte 1"),
-    ],
-)
-def test_bad_headers(headers: Any, error: type[Exception], match: str) -> None:
-    """The compiler would read only a part of a header, or fail without naming the header."""
-    with pytest.raises(error, match=match):
-        Program(KERNEL, "c++", SM_90, headers=headers)
 
 
 # ---- architecture of the current device

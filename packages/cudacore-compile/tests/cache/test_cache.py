@@ -148,18 +148,6 @@ def test_templates_hit(make: Make) -> None:
         assert pickle.loads(pickle.dumps(warm)).symbol_mapping == cold.symbol_mapping
 
 
-def test_kernel_from_cache(device: Any, make: Make) -> None:
-    """A kernel of cached code could not be launched, or would accept any argument."""
-    kinds = []
-    cache = make()
-    for _ in range(2):
-        code = program(arch=f"sm_{device.arch}").compile("cubin", ["scale<float>"], cache=cache)
-        kinds.append([p.kind.value for p in code.get_kernel("scale<float>").arguments_info])
-    assert kinds[0] == kinds[1]
-    assert kinds[0][1] == "float"
-    assert cache.statistics.hits == 1
-
-
 def test_log_is_kept(make: Make) -> None:
     """The compiler's warnings would be missing from the log when the code comes from the cache."""
     cache = make()

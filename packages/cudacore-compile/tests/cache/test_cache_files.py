@@ -33,22 +33,6 @@ def test_damaged_files(tmp_path: Path) -> None:
     assert entry_files(cache)[0].read_bytes() == whole
 
 
-def test_default_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without a path, the cache would not be in the user's cache directory."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    cache = FileStreamProgramCache()
-    assert cache.directory == tmp_path / "cudacore" / "programs"
-    cache["a"] = b"1"
-    assert FileStreamProgramCache()["a"] == b"1"
-
-
-def test_directory_that_cannot_be_made(tmp_path: Path) -> None:
-    """A directory that cannot be used would be reported only at the first use, or without its path."""
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match=r"program cache cannot be made there.*file"):
-        FileStreamProgramCache(tmp_path / "file" / "cache")
-
-
 def test_disk_is_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A compilation would fail because its code cannot be stored, or an incomplete entry would remain."""
     cache = FileStreamProgramCache(tmp_path)

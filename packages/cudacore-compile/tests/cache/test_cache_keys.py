@@ -17,7 +17,6 @@ from cache_programs import KERNEL, check, in_a_folder, key, meanwhile, value_of,
 
 from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, UncacheableError, make_program_cache_key
 from cudacore_compile._cache import closure as _closure
-from cudacore_compile._cache import digest as _cache_digest
 from cudacore_compile._cache import libraries as _libraries
 from cudacore_compile._cache import states as _states
 from cudacore_compile._compilers import nvrtc as _nvrtc
@@ -400,15 +399,6 @@ def test_options_with_side_effects(option: str) -> None:
         Program(KERNEL, "c++", {"arch": "sm_90", option: "file"}).compile("ptx", cache=InMemoryProgramCache())
 
 
-def test_compiler_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code of one build of the compiler would be used for another build."""
-    identity = _libraries.nvrtc_identity()
-    assert len(identity) > 20
-    before = key()
-    monkeypatch.setattr(_cache_digest, "compiler_identity", lambda *args: identity + b"'")
-    assert key() != before
-
-
 def test_build_of_a_library(tmp_path: Path) -> None:
     """Two builds of a library would be treated as one, or two installations of one build as two builds."""
     from cuda.pathfinder import load_nvidia_dynamic_lib
@@ -489,7 +479,3 @@ def test_wrong_arguments() -> None:
     """Invalid arguments would be accepted as parts of the key."""
     with pytest.raises(TypeError, match="extra_digest must be bytes, not str"):
         key(extra="text")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="name_expressions must be a list"):
-        key(name_expressions="k")
-    with pytest.raises(ValueError, match="Unsupported target_type"):
-        key(target_type="exe")

@@ -32,35 +32,25 @@ def test_error_without_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "expected"),
+    ("code", "log", "expected"),
     [
-        (
-            "nvrtc: error: invalid value for --gpu-architecture (-arch)",
-            "what NVRTC 12.9 compiles for: sm_ or compute_ of 75, 90",
-        ),
-        (
-            "nvrtc: error: unrecognized option --use-bundled-headers=/x found",
-            "NVRTC 12.9 does not have ProgramOptions.use_bundled_headers, which came with 13.3: leave it out, or",
-        ),
-        ("nvrtc: error: unrecognized option --numba-debug found", "does not have ProgramOptions.numba_debug"),
-        ("nvrtc: error: --ftz (-ftz) expects true or false", "See ProgramOptions.ftz"),
-        ("nvrtc: error: invalid value for --std(-std)", "Set ProgramOptions.std to"),
-        ("nvrtc: error: unrecognized option --from-elsewhere found", ""),
-        ("", ""),
+        ("INVALID_OPTION", "invalid value for --gpu-architecture (-arch)", "compiles for: sm_ or compute_ of 75, 90"),
+        ("INVALID_OPTION", "unrecognized option --use-bundled-headers=/x found",
+         "NVRTC 12.9 does not have ProgramOptions.use_bundled_headers, which came with 13.3: leave it out, or"),
+        ("INVALID_OPTION", "unrecognized option --numba-debug found", "does not have ProgramOptions.numba_debug"),
+        ("INVALID_OPTION", "--ftz (-ftz) expects true or false", "See ProgramOptions.ftz"),
+        ("INVALID_OPTION", "invalid value for --std(-std)", "Set ProgramOptions.std to"),
+        ("INVALID_OPTION", "unrecognized option --from-elsewhere found", ""),
+        ("INVALID_OPTION", "", ""),
+        ("BUILTIN_OPERATION_FAILURE", "failed to open libnvrtc-builtins.so.13.5.", "must be of the same version"),
+        ("BUILTIN_OPERATION_FAILURE", "failed to create directory '/x'", ""),
     ],
-)
-def test_hints_about_options(log: str, expected: str) -> None:
-    """An error about an option would not have the name that the user knows, or would have a wrong one."""
-    text = hint("NVRTC_ERROR_INVALID_OPTION", log)
+)  # fmt: skip
+def test_hints(code: str, log: str, expected: str) -> None:
+    """An error about an option, or an incomplete installation, would look like an error in the program."""
+    text = hint(f"NVRTC_ERROR_{code}", f"nvrtc: error: {log}")
     assert expected in text
     assert bool(text) == bool(expected)
-
-
-def test_hint_about_builtins() -> None:
-    """An incomplete installation would look like an error in the program."""
-    log = "nvrtc: error: failed to open libnvrtc-builtins.so.13.5."
-    assert "libnvrtc-builtins must be of the same version" in hint("NVRTC_ERROR_BUILTIN_OPERATION_FAILURE", log)
-    assert hint("NVRTC_ERROR_BUILTIN_OPERATION_FAILURE", "failed to create directory '/x'") == ""
 
 
 @pytest.mark.parametrize(

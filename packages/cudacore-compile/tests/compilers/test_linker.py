@@ -57,14 +57,6 @@ def test_targets(ltoir: tuple[ObjectCode, ObjectCode], target: str, start: bytes
     assert not linked.code.endswith(b"\0") or target != "ptx"
 
 
-def test_linking_again(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """A linker could be used only once, or its second link would depend on the first."""
-    linker = Linker(*ltoir, options=SM_90)
-    first = linker.link("cubin")
-    assert linker.link("ptx").code != first.code
-    assert linker.link("cubin").code == first.code
-
-
 def test_ltoir_inlines(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
     """Link-time optimization would not be done across programs."""
     text = Linker(*ltoir, options=SM_90).link("ptx").code

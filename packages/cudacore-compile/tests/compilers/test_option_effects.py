@@ -54,6 +54,10 @@ def test_code(options: dict[str, Any], text: str, build: Build) -> None:
 @pytest.mark.parametrize(
     ("source", "options", "without", "text"),
     [
+        (UNUSED_VARIABLE, {}, {"disable_warnings": True}, "unused"),
+        (UNUSED_VARIABLE, {}, {"no_display_error_number": True}, "#177"),
+        (UNUSED_VARIABLE, {"brief_diagnostics": False}, {"brief_diagnostics": True}, "int unused;"),
+        (UNUSED_VARIABLE, {"diag_error": 177, "diag_warn": 177}, {"diag_suppress": 177}, "warning #177-D"),
         (FUNCTION, {"relocatable_device_code": True}, {"relocatable_device_code": False}, "func"),
         (MULTIPLY_ADD, {"fma": True}, {"fma": False}, "fma.rn.f32"),
         (KERNEL, {"lineinfo": True}, {}, ".loc"),
@@ -64,9 +68,10 @@ def test_code(options: dict[str, Any], text: str, build: Build) -> None:
 def test_code_with_and_without(
     source: str, options: dict[str, Any], without: dict[str, Any], text: str, build: Build
 ) -> None:
-    """The effect of an option on the code would be missing, or would also occur without the option."""
-    assert text in build(source, **options).text
-    assert text not in build(source, **without).text
+    """The effect of an option on the code or the log would be missing, or would also occur without the option."""
+    made, other = build(source, **options), build(source, **without)
+    assert text in made.text + made.log
+    assert text not in other.text + other.log
 
 
 @pytest.mark.parametrize(
@@ -89,21 +94,6 @@ def test_language(source: str, options: dict[str, Any], refusing: dict[str, Any]
     assert build(source, **options).code
     with pytest.raises(NVRTCError):
         build(source, **refusing)
-
-
-@pytest.mark.parametrize(
-    ("options", "without", "text"),
-    [
-        ({}, {"disable_warnings": True}, "unused"),
-        ({}, {"no_display_error_number": True}, "#177"),
-        ({"brief_diagnostics": False}, {"brief_diagnostics": True}, "int unused;"),
-        ({"diag_error": 177, "diag_warn": 177}, {"diag_suppress": 177}, "warning #177-D"),
-    ],
-)
-def test_log(options: dict[str, Any], without: dict[str, Any], text: str, build: Build) -> None:
-    """A part of the log would be missing or have another severity, or would appear although an option disables it."""
-    assert text in build(UNUSED_VARIABLE, **options).log
-    assert text not in build(UNUSED_VARIABLE, **without).log
 
 
 @pytest.mark.parametrize(
