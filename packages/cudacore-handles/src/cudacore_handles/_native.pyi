@@ -25,7 +25,6 @@ TENSOR_MAP: int
 HAS_VALUE: int
 PARAM_KINDS: tuple[tuple[str, int], ...]
 TAKES_BYTES: int
-TAKES_INTEGER: int
 IS_POINTER: int
 
 ANY_DEVICE: int
@@ -310,7 +309,7 @@ class PreparedLaunch:
         config: Config,
         kernel: KernelHandle,
         kernel_args: tuple[Any, ...],
-        gate: StreamHandle | None = None,
+        is_builder: bool = False,
     ) -> PreparedLaunch: ...
     def __call__(self, *kernel_args: KernelArgumentType) -> None: ...
     def __setitem__(self, index: int, value: KernelArgumentType) -> None: ...

@@ -64,7 +64,6 @@ _ARRAYS: dict[str, _Code] = {
 _MASKED_ARRAYS = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}
 
 _TAKE_BYTES = kinds_that(_native.TAKES_BYTES)
-_TAKE_INTEGERS = kinds_that(_native.TAKES_INTEGER)
 _POINTERS = kinds_that(_native.IS_POINTER)
 
 _TEXTURES = {f"cudacore_handles.texture.{name}" for name in ("TextureObject", "SurfaceObject")}
@@ -136,13 +135,11 @@ def _numpy_code(dtype: Any) -> _Code | None:
     itemsize: int = dtype.itemsize
     if itemsize in sizes:
         return kind | itemsize << 8
-    if dtype.kind in "Mm":
-        return _date
     if dtype.kind == "S" or any(f"{base.__module__}.{base.__name__}" == "numpy.void" for base in dtype.type.__mro__):
         return _raw_data
-    # The remaining types are text and Python objects, which kernels cannot take, and numbers in formats of other
+    # The remaining types are text, dates and Python objects, which kernels cannot take, and numbers in formats of other
     # packages.
-    return None if dtype.char in "GUO" else _other_number
+    return None if dtype.char in "GUOMm" else _other_number
 
 
 def _ctypes_code(cls: type, bases: set[str]) -> _Code | None:
@@ -204,20 +201,6 @@ def _raw_data(value: Any, size: int, kind: int) -> bytes:
         raise TypeError(f"{_name(value)} has Python objects in it, which no kernel can use")
     _check_takes_struct(value, kind)
     return bytes(_native_order(value).tobytes())
-
-
-def _date(value: Any, size: int, kind: int) -> _Answer:
-    """Pack a date or a time span of NumPy as a signed integer of 8 bytes, the number of its units."""
-    value = _native_order(value)
-    if KINDS[kind] in _TAKE_BYTES:
-        return bytes(value.tobytes())
-    if KINDS[kind] not in _TAKE_INTEGERS:
-        raise TypeError(
-            f"{_name(value)} is a count of units in 8 bytes, but the parameter is of the kind '{KINDS[kind]}'; pass "
-            "value.astype(np.int64), or a number made of it"
-        )
-    count: int = value.view("i8").item()
-    return count
 
 
 def _other_number(value: Any, size: int, kind: int) -> _Answer:

@@ -35,8 +35,7 @@ def prepare(
 ) -> PreparedLaunch:
     """Check the arguments once for many launches; see :meth:`Kernel.prepare`."""
     accepted, _, ready = _check(stream, config, kernel, kernel_args, stacklevel=4)
-    gate = accepted if isinstance(stream, _native.Builder) else None
-    return PreparedLaunch(accepted, config, ready, kernel_args, gate)
+    return PreparedLaunch(accepted, config, ready, kernel_args, isinstance(stream, _native.Builder))
 
 
 def _check(

@@ -68,12 +68,8 @@ static int keep(const destination *to, PyObject *object, PyObject *more) {
   return more ? owners_add(to->keep, to->index, NULL, more) : 0;
 }
 
-/*
- * Stores the address of memory that is already kept. If the memory is on another device than the launch, Python code
- * checks that the launch can access it.
- */
-static int store_checked(const destination *to, PyObject *value, uint64_t address, int device) {
-  store(to, address);
+/* If memory that is already kept is on another device than the launch, Python code checks that this can access it. */
+static int check_access(const destination *to, PyObject *value, uint64_t address, int device) {
   /* An empty array has no address, so no device is compared. */
   if (device == to->device || device == ANY_DEVICE || to->device == UNCHECKED_DEVICE || address == 0)
     return 0;
@@ -81,6 +77,12 @@ static int store_checked(const destination *to, PyObject *value, uint64_t addres
       PyObject_CallFunction(to->st->faces.check_device, "OKi", value, (unsigned long long)address, to->device);
   Py_XDECREF(result);
   return result ? 0 : -1;
+}
+
+/* Stores the address of memory that is already kept, and checks that the launch can access it. */
+static int store_checked(const destination *to, PyObject *value, uint64_t address, int device) {
+  store(to, address);
+  return check_access(to, value, address, device);
 }
 
 /* Reads an int as an address. Returns -1 with an exception on failure. */
@@ -206,13 +208,9 @@ int pack_tensor_map(const destination *to, PyObject *value) {
   tensor = Py_NewRef(self->tensor);
   UNLOCK_OBJECT();
   int status = keep_tensor(to, tensor);
-  dl_device device = ((const view *)tensor)->tensor.device;
-  if (status == 0 && device.type == DL_CUDA && device.id != to->device && to->device != UNCHECKED_DEVICE) {
-    PyObject *result =
-        PyObject_CallFunction(to->st->faces.check_device, "OKi", tensor, (unsigned long long)address, to->device);
-    status = result != NULL ? 0 : -1;
-    Py_XDECREF(result);
-  }
+  const dl_device device = ((const view *)tensor)->tensor.device;
+  if (status == 0)
+    status = check_access(to, tensor, address, device.type == DL_CUDA ? device.id : ANY_DEVICE);
   KEEPING_EXCEPTION(Py_DECREF(tensor));
   return status;
 }

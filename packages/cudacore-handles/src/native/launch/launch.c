@@ -16,15 +16,6 @@ int device_of_stream(cch_stream *stream) {
   return context != NULL ? cch_context_device(context) : CURRENT_DEVICE;
 }
 
-void target_unref(target *t) {
-  cch_kernel_unref(t->kernel);
-  cch_stream_unref(t->stream);
-}
-
-PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel) {
-  return PyObject_CallFunction(st->faces.explain, "NOO", failure_status(status), config, kernel);
-}
-
 /* A launch. If it is captured, the graph keeps the objects that the launch uses. */
 typedef struct launch_under_way {
   const state *st;
@@ -39,12 +30,17 @@ static int keep_used(void *data) {
   return capture_keep(self->st, self->given->stream, self->given->kernel, self->used, &self->thread, &self->raised);
 }
 
-int launch_keeping(const state *st, const launch_arguments *given, owners *used, int *status) {
+PyObject *launch_packed(const state *st, const launch_arguments *given, owners *used) {
   launch_under_way self = {st, given, used, PyEval_SaveThread(), false};
-  *status =
-      cch_launch_keeping(given->stream, given->config, given->kernel, given->block, given->size, keep_used, &self);
+  const int status = cch_launch_keeping(given->stream, &((config *)given->settings)->config, given->kernel,
+                                        given->block, given->size, keep_used, &self);
   PyEval_RestoreThread(self.thread);
-  return self.raised ? -1 : 0;
+  if (self.raised)
+    return NULL;
+  if (status == 0)
+    return Py_NewRef(Py_None);
+  /* This comes before anything else that can fail on this thread. */
+  return PyObject_CallFunction(st->faces.explain, "NOO", failure_status(status), given->settings, given->face);
 }
 
 /*
@@ -72,20 +68,13 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
   kernel *self = (kernel *)face;
   PyObject *result = NULL;
   layout params = self->params; /* it never changes */
-  cch_launch_config configuration = ((config *)settings)->config;
   unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&params, stack);
   owners keep;
   owners_init(&keep, true);
   if (block != NULL && find_device_for_memory_checks(st, device, &device) == 0 &&
       pack_values(st, &params, given, block, &keep, device) == 0 && check_device_stays(st, stream, device) == 0) {
-    launch_arguments ready = {stream, &configuration, box, block, (size_t)params.total};
-    int status;
-    if (launch_keeping(st, &ready, &keep, &status) == 0) {
-      if (status == 0)
-        result = Py_NewRef(Py_None);
-      else
-        explain_launch(st, status, settings, face); /* comes before anything else that can fail on this thread */
-    }
+    const launch_arguments ready = {stream, box, settings, face, block, (size_t)params.total};
+    result = launch_packed(st, &ready, &keep);
   }
   if (keep.count != 0 && result != NULL) {
     owners_unref(&keep);
@@ -223,34 +212,6 @@ static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t
   Py_DECREF(stream);
   Py_XDECREF(checked);
   return result;
-}
-
-/*
- * Checks that the arguments are a stream, a configuration, and a kernel whose layout is known. Returns -1 with an
- * exception on failure.
- */
-static int check_launch(const state *st, PyObject *const *given) {
-  static const char *const names[] = {"stream", "config", "kernel"};
-  PyTypeObject *const wanted[] = {st->stream_type, st->config_type, st->kernel_type};
-  for (int i = 0; i < 3; i++)
-    if (!PyType_IsSubtype(Py_TYPE(given[i]), wanted[i]))
-      return raise_error(PyExc_TypeError, "%s must be a %R, not %R", names[i], wanted[i], Py_TYPE(given[i]));
-  if (!kernel_has_layout((kernel *)given[2]))
-    return raise_error(PyExc_ValueError, "the kernel's layout is not known yet; read its arguments_info first");
-  return 0;
-}
-
-int target_take(const state *st, PyObject *const *given, target *out) {
-  if (check_launch(st, given) < 0)
-    return -1;
-  out->stream = handle_hold(given[0]);
-  out->kernel = out->stream != NULL ? handle_hold(given[2]) : NULL;
-  if (out->kernel == NULL) {
-    cch_stream_unref(out->stream);
-    return -1;
-  }
-  out->config = ((config *)given[1])->config;
-  return 0;
 }
 
 /* ---- frequent operations of Kernel ---- */

@@ -64,11 +64,10 @@ bool owners_own_nothing(owners *self);
 
 /* The values that a parameter of a kind accepts. */
 enum {
-  TAKES_BYTES = 1,   /* the bytes of a value that has the size of the parameter, unchanged */
-  TAKES_INTEGER = 2, /* an integer, converted by its value */
-  TAKES_MEMORY = 4,  /* the address of a buffer or an array, if the parameter has 8 bytes */
-  TAKES_NULL = 8,    /* None, if the parameter has 8 bytes */
-  IS_POINTER = 16    /* is or may be a pointer: bools, floats and arrays on the host are refused as mistakes */
+  TAKES_BYTES = 1,  /* the bytes of a value that has the size of the parameter, unchanged */
+  TAKES_MEMORY = 2, /* the address of a buffer or an array, if the parameter has 8 bytes */
+  TAKES_NULL = 4,   /* None, if the parameter has 8 bytes */
+  IS_POINTER = 8    /* is or may be a pointer: bools, floats and arrays on the host are refused as mistakes */
 };
 
 /*
@@ -77,14 +76,14 @@ enum {
  */
 #define PARAM_KINDS(X)                                                                                                 \
   X(UNKNOWN, "unknown", "of unknown kind", TAKES_BYTES | TAKES_MEMORY | TAKES_NULL)                                    \
-  X(INT, "int", "a signed integer", TAKES_INTEGER | TAKES_MEMORY)                                                      \
-  X(UINT, "uint", "an unsigned integer", TAKES_INTEGER | TAKES_MEMORY)                                                 \
-  X(BITS, "bits", "an integer", TAKES_INTEGER | TAKES_MEMORY)                                                          \
+  X(INT, "int", "a signed integer", TAKES_MEMORY)                                                                      \
+  X(UINT, "uint", "an unsigned integer", TAKES_MEMORY)                                                                 \
+  X(BITS, "bits", "an integer", TAKES_MEMORY)                                                                          \
   X(BOOL, "bool", "a bool", 0)                                                                                         \
   X(FLOAT, "float", "a floating-point number", 0)                                                                      \
   X(BFLOAT, "bfloat", "a bfloat16", 0)                                                                                 \
   X(POINTER, "pointer", "a pointer", TAKES_MEMORY | TAKES_NULL | IS_POINTER)                                           \
-  X(ADDRESS, "address", "a pointer or an integer", TAKES_INTEGER | TAKES_MEMORY | TAKES_NULL | IS_POINTER)             \
+  X(ADDRESS, "address", "a pointer or an integer", TAKES_MEMORY | TAKES_NULL | IS_POINTER)                             \
   X(BYTES, "bytes", "a struct", TAKES_BYTES | TAKES_MEMORY | TAKES_NULL)
 
 typedef enum param_kind {
@@ -220,40 +219,25 @@ typedef struct config {
   PyObject_HEAD cch_launch_config config;
 } config;
 
-/* The data that a launch needs besides its arguments: references that it owns, and a copy of the configuration. */
-typedef struct target {
-  cch_stream *stream;
-  cch_kernel *kernel;
-  cch_launch_config config;
-} target;
-
 int add_launch_types(PyObject *module, state *st);
 /* Releases the types of dtypes that elements.c has remembered. */
 void clear_known_dtypes(launch_state *st);
 int add_pack_functions(PyObject *module);
-/*
- * Takes references to a stream, a configuration, and a kernel whose layout is known, in this order. Returns -1 with an
- * exception on failure.
- */
-int target_take(const state *st, PyObject *const *given, target *out);
-/* Raises an exception that explains why a launch was refused; returns NULL. */
-PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel);
 typedef struct launch_arguments {
   cch_stream *stream;
-  const cch_launch_config *config;
   cch_kernel *kernel;
+  PyObject *settings, *face; /* the faces of the configuration and the kernel */
   const void *block;
   size_t size;
 } launch_arguments;
 /*
- * Launches without the GIL, and stores the status. If the stream is being captured, the graph keeps the kernel and
- * `used`. Call it after all Python code of the arguments has run, because that code can begin a capture. Returns -1
- * with an exception on failure.
+ * Launches without the GIL. If the stream is being captured, the graph keeps the kernel and `used`. Call it after all
+ * Python code of the arguments has run, because that code can begin a capture. Returns None; NULL with an exception on
+ * failure.
  */
-int launch_keeping(const state *st, const launch_arguments *given, owners *used, int *status);
+PyObject *launch_packed(const state *st, const launch_arguments *given, owners *used);
 /* Ordinal of the device that runs a stream's work; CURRENT_DEVICE for a default stream. */
 int device_of_stream(cch_stream *stream);
-void target_unref(target *t);
 
 /* ---- prepared.c ---- */
 

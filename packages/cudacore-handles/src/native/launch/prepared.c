@@ -16,7 +16,8 @@ typedef struct kept {
 
 typedef struct prepared {
   PyObject_HEAD const state *st;
-  target target;
+  cch_stream *stream;
+  cch_kernel *box; /* of the kernel */
   int device;
   layout params;
   PyObject *config, *kernel;
@@ -63,34 +64,32 @@ static int check_open(const state *st, kept *self) {
 }
 
 static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
-  static char *names[] = {"stream", "config", "kernel", "kernel_args", "gate", NULL};
-  PyObject *given[3], *args, *gate = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "OOOO!|O:PreparedLaunch", names, &given[0], &given[1],
-                                   &given[2], &PyTuple_Type, &args, &gate))
-    return NULL;
+  static char *names[] = {"stream", "config", "kernel", "kernel_args", "is_builder", NULL};
   const state *st = PyType_GetModuleState(type);
-  if (gate != Py_None && !is_stream(st, gate))
-    return PyErr_Format(PyExc_TypeError, "gate must be a Stream, or None");
-  target t;
-  if (target_take(st, given, &t) < 0)
+  PyObject *stream, *settings, *face, *args;
+  int is_builder = false;
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!O!O!O!|p:PreparedLaunch", names, st->stream_type, &stream,
+                                   st->config_type, &settings, st->kernel_type, &face, &PyTuple_Type, &args,
+                                   &is_builder))
     return NULL;
+  if (!kernel_has_layout((kernel *)face))
+    return PyErr_Format(PyExc_ValueError, "the kernel's layout is not known yet; read its arguments_info first");
   prepared *self = new_object(type);
-  if (!self) {
-    target_unref(&t);
+  if (!self)
+    return NULL;
+  self->st = st;
+  self->stream = handle_hold(stream);
+  self->box = self->stream != NULL ? handle_hold(face) : NULL;
+  if (self->box == NULL) {
+    Py_DECREF(self);
     return NULL;
   }
-  self->st = st;
-  self->target = t;
-  if (gate != Py_None) {
-    Py_INCREF(gate);
-    self->gate = gate;
-  }
-  self->device = device_of_stream(t.stream);
-  self->params = ((kernel *)given[2])->params;
-  Py_INCREF(given[1]);
-  self->config = given[1];
-  Py_INCREF(given[2]);
-  self->kernel = given[2];
+  if (is_builder)
+    self->gate = Py_NewRef(stream);
+  self->device = device_of_stream(self->stream);
+  self->params = ((kernel *)face)->params;
+  self->config = Py_NewRef(settings);
+  self->kernel = Py_NewRef(face);
   self->block = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)self->params.total);
   self->lock = self->block ? PyMemoryView_FromObject(self->block) : NULL;
   self->kept = self->lock && find_device_for_memory_checks(st, self->device, &self->device) == 0 ? kept_new() : NULL;
@@ -151,14 +150,8 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
   UNLOCK_OBJECT();
   if (count == 0 && check_open(st, held) < 0)
     goto end;
-  launch_arguments ready = {self->target.stream, &self->target.config, self->target.kernel, block, size};
-  int status;
-  if (launch_keeping(st, &ready, &held->owners, &status) == 0) {
-    if (status == 0)
-      result = Py_NewRef(Py_None);
-    else
-      explain_launch(st, status, self->config, self->kernel);
-  }
+  const launch_arguments ready = {self->stream, self->box, self->config, self->kernel, block, size};
+  result = launch_packed(st, &ready, &held->owners);
 end:
   if (self->gate != NULL)
     handle_done(self->gate);
@@ -245,8 +238,10 @@ static void prepared_dealloc(PyObject *object) {
   if (self->weak != NULL)
     PyObject_ClearWeakRefs(object);
   /* A destructor can run anywhere, even while an exception is set. */
-  target target = self->target;
-  KEEPING_EXCEPTION(WITHOUT_GIL(target_unref(&target)); kept_unref(self->kept); owners_drain(self->st));
+  cch_stream *stream = self->stream;
+  cch_kernel *box = self->box;
+  KEEPING_EXCEPTION(WITHOUT_GIL(cch_kernel_unref(box); cch_stream_unref(stream)); kept_unref(self->kept);
+                    owners_drain(self->st));
   Py_XDECREF(self->gate);
   Py_XDECREF(self->lock);
   Py_XDECREF(self->block);
