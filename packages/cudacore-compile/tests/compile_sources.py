@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cudacore_compile import Program, ProgramOptions
 from cudacore_handles import Device, LaunchConfig, LegacyPinnedMemoryResource, ObjectCode, launch
+
+Python = Callable[..., subprocess.CompletedProcess[str]]  # the fixtures `python` and `process`
+Run = Callable[..., tuple[int, str, str]]  # the fixture `run`
+Build = Callable[..., Any]  # the fixture `build`
 
 LAYOUT = (
     "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-f64:64:64-"

@@ -108,11 +108,8 @@ def no_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
         load.cache_clear()
 
 
-Run = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Run the command; return its status, its stdout and its stderr."""
     from cudacore_compile._command import main
 

@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from compile_sources import FUNCTION, FUNCTION_IR
+from compile_sources import FUNCTION, FUNCTION_IR, Python
 
 from cudacore_compile import Linker, LinkerOptions, Program, ProgramOptions
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 TRY = """
 import collections, random, sys
@@ -43,7 +39,7 @@ def count(kind, inputs):
 
 
 @pytest.mark.parametrize("kind", ["c++", "nvvm", "ptx program", "ptx", "cubin", "ltoir", "fatbin", "object", "library"])
-def test_random_bytes(kind: str, python: Run) -> None:
+def test_random_bytes(kind: str, python: Python) -> None:
     """Bytes that are not code would crash the process, be compiled, or be refused without a clear error."""
     result = python(
         TRY
@@ -56,7 +52,7 @@ count({kind!r}, [rng.randbytes(rng.randrange(1, 300)) for _ in range(30)])
 
 
 @pytest.mark.parametrize("kind", ["nvvm", "ptx program", "ptx", "cubin", "ltoir"])
-def test_truncated_code(kind: str, python: Run, tmp_path: Path) -> None:
+def test_truncated_code(kind: str, python: Python, tmp_path: Path) -> None:
     """A file that was not completely written would end the process, or be treated as complete."""
     path = tmp_path / "code"
     if kind == "nvvm":

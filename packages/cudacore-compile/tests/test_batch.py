@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import pickle
 import queue
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
+from compile_sources import Python
 
 from cudacore_compile import (
     BatchError,
@@ -185,7 +185,7 @@ def test_architecture_of_the_current_device(device: Any) -> None:
     assert f".target sm_{device.arch}".encode() in code.code  # type: ignore[operator]
 
 
-def test_no_device(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_no_device(python: Python) -> None:
     """Without a device, a job without an architecture would fail the whole batch with an obscure error."""
     result = python(
         """

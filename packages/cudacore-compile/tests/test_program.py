@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gc
 import pickle
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -14,15 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compile_sources import TEMPLATES
+from compile_sources import TEMPLATES, Python
 
 from cudacore_compile import Program, ProgramOptions
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_handles import Device, LaunchConfig, LegacyPinnedMemoryResource, launch, live_counts
 from threads_at_once import in_threads
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
 
 SM_90 = ProgramOptions(arch="sm_90")
 KERNEL = 'extern "C" __global__ void k(int *p) { *p = 1234; }'
@@ -133,7 +129,7 @@ def test_headers() -> None:
 # ---- architecture of the current device
 
 
-def test_arch_without_device(python: Run) -> None:
+def test_arch_without_device(python: Python) -> None:
     """Without an architecture and a GPU, the error would not say what to do."""
     result = python(
         """

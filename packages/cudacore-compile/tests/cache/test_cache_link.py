@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ from cudacore_compile._compilers.choose_linker import Choice
 from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import ObjectCode
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 F = 'extern "C" __device__ float f(float x) { return x / 3; }\n'
 KERNEL = """extern "C" __device__ float f(float x);
 template <class T> __global__ void k(T *p) { p[0] = f(p[1]); }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that share a file cache, and are killed at any moment."""
+"""Processes that share a file cache, and are killed at any moment; random programs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from cudacore_compile import FileStreamProgramCache
 
@@ -87,3 +89,15 @@ def test_processes_that_are_killed(tmp_path: Path) -> None:
     assert cache.statistics.failures == 0
     assert size_of(folder) <= LIMIT
     assert not list(folder.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("seed", [11, 20])
+def test_random_programs(seed: int) -> None:
+    """A cache would return old code for programs that hide what they include, or a file would not be in the key.
+
+    ``nox -s fuzz_cache`` tries more.
+    """
+    script = Path(__file__).with_name("fuzz_cache.py")
+    result = subprocess.run([sys.executable, str(script), "1", str(seed)], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert " hits" in result.stdout

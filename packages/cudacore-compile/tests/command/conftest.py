@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from compile_sources import Python
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def process() -> Callable[..., subprocess.CompletedProcess[str]]:
+def process() -> Python:
     """Run the command, or other code that stands for it, in a process of its own."""
 
     def process(*words: str, code: str = "", given: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:

@@ -12,12 +12,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from compile_sources import SLOW
+from compile_sources import SLOW, Python, Run
 
 from cudacore_compile import FileStreamProgramCache, Program
 from cudacore_compile._command import arguments as _arguments
@@ -34,9 +33,6 @@ extern "C" __global__ void __launch_bounds__(64) plain(float *p, int n) {
   *p = s[n + 1];
 }
 """
-
-Run = Callable[..., Any]
-Process = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +105,7 @@ def test_cuda_headers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (status, err) == (1, "cudacore-compile: error: CUDA's headers were not found\n")
 
 
-def test_standard_input(process: Process) -> None:
+def test_standard_input(process: Python) -> None:
     """A program from a pipe could not be compiled."""
     process("-", "--arch", "sm_90", "-o", "piped.ptx", given="__global__ void piped() {}").check_returncode()
     assert b"piped" in Path("piped.ptx").read_bytes()
@@ -136,7 +132,7 @@ def test_failure_leaves_nothing(run: Run) -> None:
     assert files() == set()
 
 
-def test_outputs_that_are_no_files(run: Run, process: Process) -> None:
+def test_outputs_that_are_no_files(run: Run, process: Python) -> None:
     """Devices, pipes and links would be replaced by files: as root, -o /dev/null would break the system."""
     os.mkfifo("pipe")
     reader = subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE)
@@ -440,7 +436,7 @@ def test_entry_point() -> None:
     assert (result.stdout.startswith("cudacore-compile "), result.stderr) == (True, "")
 
 
-def test_no_driver_is_needed(process: Process) -> None:
+def test_no_driver_is_needed(process: Python) -> None:
     """A machine without a GPU could not compile, or the error would not name the option to set."""
     words = ("kernel.cu", "-o", "k.cubin", "--format", "json")
     result = process(*words, "--arch", "sm_90", CUDACORE_DRIVER="/nonexistent/libcuda.so")

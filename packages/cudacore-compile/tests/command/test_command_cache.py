@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cache_programs import entry_files
+from compile_sources import Python, Run
 
 from cudacore_compile import FileStreamProgramCache
 from cudacore_compile._cache import compile as _compile
@@ -20,7 +19,6 @@ from cudacore_compile._command.arguments import make_parser, parse
 from cudacore_compile._command.plan import make_plan
 from cudacore_compile._command.subcommands import _STATISTICS
 
-Run = Callable[..., tuple[int, str, str]]
 WORDS = ("k.cu", "-arch=sm_90", "-ptx")
 
 
@@ -42,7 +40,7 @@ def test_statistics(run: Run) -> None:
     assert json.loads(run("cache", "--format", "json")[1])["statistics"]["hits"] == 0
 
 
-def test_names_that_are_not_utf8(process: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_names_that_are_not_utf8(process: Python) -> None:
     """For a source or a directory whose name is not UTF-8, the command would end with a traceback."""
     name = os.fsdecode(b"k\xff")
     for prefix, words in (

@@ -8,17 +8,16 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from compile_sources import Run
 
 from cudacore_compile import Program, UncacheableError
 from cudacore_compile._command import files, plan
 from cudacore_compile._command.depfile import make_rule, quote
 from cudacore_handles._sdk.compile import entries
 
-Run = Callable[..., tuple[int, str, str]]
 EXAMPLES = Path(__file__).resolve().parents[4] / "docs" / "examples"
 SOURCE = """#include "h.h"
 #ifdef NEVER

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from compile_sources import Run
 
 from cudacore_handles import ObjectCode
 
-Run = Callable[..., tuple[int, str, str]]
 PRINT = """
 #include <stdio.h>
 extern const unsigned char kernels[];

@@ -4,22 +4,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, WHOLE
+from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, WHOLE, Python, Run
 
 from cudacore_compile import Linker, compile_many
 from cudacore_compile._command import inputs, link, plan
 from cudacore_compile._compilers import nvrtc
 from cudacore_handles import ObjectCode
-
-Run = Callable[..., tuple[int, str, str]]
-Process = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(autouse=True)
@@ -185,7 +180,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_without_a_home_directory(process: Process) -> None:
+def test_without_a_home_directory(process: Python) -> None:
     """In a container without an entry for its user, the command would end with a traceback."""
     result = process("kernel.cu", "-arch=sm_90", "-rdc=true", code=NO_HOME)
     assert (result.returncode, result.stderr) == (0, "")
@@ -195,7 +190,7 @@ def test_without_a_home_directory(process: Process) -> None:
     assert not list(Path().glob("~*"))
 
 
-def test_umlauts_in_an_ascii_locale(process: Process) -> None:
+def test_umlauts_in_an_ascii_locale(process: Python) -> None:
     """In the C locale, an error in a file whose name or text is not ASCII would be a traceback."""
     Path("fehlerü.cu").write_text("__global__ void f(int *p) {\n  *p = nope; // Größe\n}\n", encoding="utf-8")
     result = process(
@@ -210,7 +205,7 @@ def test_umlauts_in_an_ascii_locale(process: Process) -> None:
     find_spec("_cuda_bindings_redirector") is not None,
     reason="cuda-bindings 12.9 imports the package cuda before the working directory is looked at",
 )
-def test_a_module_that_hides_the_bindings(process: Process) -> None:
+def test_a_module_that_hides_the_bindings(process: Python) -> None:
     """With a file cuda.py beside the program, the error would not name the file."""
     Path("cuda.py").write_text("")
     result = process("kernel.cu", "-arch=sm_90")

@@ -11,11 +11,11 @@ import random
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from compile_sources import Python, Run
 
 from cudacore_compile._command.arguments import make_parser
 from cudacore_compile._command.nvcc import ROWS
@@ -23,7 +23,6 @@ from cudacore_compile._compilers import nvrtc
 from cudacore_handles import ObjectCode
 from cudacore_handles._sdk.compile import entries
 
-Run = Callable[..., tuple[int, str, str]]
 LINES = int(os.environ.get("CUDACORE_NVCC_LINES", "12"))
 NVCC = shutil.which("nvcc")
 pytestmark = pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
@@ -140,7 +139,7 @@ def random_line(chance: random.Random) -> list[str]:
 
 @pytest.mark.usefixtures("_nvfatbin")
 @pytest.mark.parametrize("seed", range(LINES))
-def test_random_lines(seed: int, process: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_random_lines(seed: int, process: Python) -> None:
     """A command line would choose another header, macro or architecture than nvcc, or other operations."""
     words = random_line(random.Random(seed))
     target = next(word[1:] for word in words if word in ("-ptx", "-fatbin", "-cubin"))

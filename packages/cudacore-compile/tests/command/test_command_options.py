@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compile_sources import FUNCTION_IR
+from compile_sources import FUNCTION_IR, Run
 
 from cudacore_compile import (
     InMemoryProgramCache,
@@ -30,7 +30,6 @@ from cudacore_compile._command.resources import parse_resources
 from cudacore_compile._compilers.diagnostics import split_log
 from cudacore_handles import ObjectCode
 
-Run = Callable[..., tuple[int, str, str]]
 QUICK = 'extern "C" __global__ void quick(float *p) { *p += 1; }'
 WARNS = 'extern "C" __global__ void warns() { int unused; }'
 # A kernel whose registers spill to memory if it may use only a few.

@@ -3,12 +3,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from compile_sources import Python
 
 from cudacore_compile import Linker, NVRTCError, Program, ProgramOptions, _fatbin, cuda_include_path
 from cudacore_compile._compilers import libraries as _libraries
@@ -158,9 +157,7 @@ def test_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("driver", "extra"), [("12.9", "cu12"), ("13.0", "cu13"), ("", "cu13")])
-def test_missing_compiler_for_the_driver(
-    python: Callable[..., subprocess.CompletedProcess[str]], driver: str, extra: str
-) -> None:
+def test_missing_compiler_for_the_driver(python: Python, driver: str, extra: str) -> None:
     """With a driver for CUDA 12, the error for a missing NVRTC would recommend that of CUDA 13."""
     result = python(f"""
         import importlib.metadata, os

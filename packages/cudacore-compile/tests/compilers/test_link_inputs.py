@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from compile_sources import Python
 
 from cudacore_compile import Linker, LinkerOptions, NVJitLinkError, Program, make_fatbin
 from cudacore_compile._compilers import nvjitlink
 from cudacore_handles import ObjectCode
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 SM_90 = LinkerOptions(arch="sm_90")
 F = 'extern "C" __device__ int f(int x) { return x + 1; }\n'
 CALL_F = 'extern "C" __device__ int f(int x); extern "C" __global__ void k(int *p) { *p = f(*p); }\n'
@@ -62,7 +60,7 @@ def test_code_that_is_not_relocatable() -> None:
             Linker(part, build(CALL_F), options=SM_90).link("cubin")
 
 
-def test_other_architecture(python: Run) -> None:
+def test_other_architecture(python: Python) -> None:
     """If one thread links a cubin for another architecture, all other threads that link would wait forever."""
     result = python(f"""
         import threading
@@ -88,7 +86,7 @@ def test_other_architecture(python: Run) -> None:
     assert words[2] == "linked"
 
 
-def test_handle_on_another_thread(python: Run) -> None:
+def test_handle_on_another_thread(python: Python) -> None:
     """If a linker's handle is read on one thread and the linker then links on another thread, the process would end."""
     result = python(f"""
         import threading

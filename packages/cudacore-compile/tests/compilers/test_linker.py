@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -21,9 +20,6 @@ from cudacore_compile._compilers import nvjitlink as _nvjitlink
 from cudacore_compile._compilers.linker_options import newer_fields
 from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import CUDAError, Device, ObjectCode, UnsupportedCodeError
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
 
 INFO = "(ptxas )?info +:"  # the assembler does not always print its name before a message
 

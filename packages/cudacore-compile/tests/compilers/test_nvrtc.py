@@ -5,19 +5,16 @@ import _ctypes
 import importlib.metadata
 import os
 import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from compile_sources import Python
 
 from cudacore_compile import NVRTCError
 from cudacore_compile._compilers import nvrtc as _nvrtc
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
-
-def test_import_is_light(python: Run) -> None:
+def test_import_is_light(python: Python) -> None:
     """Importing the package would also import cuda.bindings or NumPy, or load the compiler or the driver."""
     result = python(
         """
@@ -31,7 +28,7 @@ def test_import_is_light(python: Run) -> None:
     assert result.stdout.split() == ["[]", "[]"], result.stderr
 
 
-def test_compiling_needs_no_cuda_bindings(python: Run) -> None:
+def test_compiling_needs_no_cuda_bindings(python: Python) -> None:
     """Compiling would import cuda.bindings, which takes time, and which only the handle of a program needs."""
     result = python(
         """
@@ -52,7 +49,7 @@ def test_compiling_needs_no_cuda_bindings(python: Run) -> None:
 
 
 @pytest.mark.parametrize("no_cache", [True, None])
-def test_no_driver_is_needed(python: Run, tmp_path: Path, no_cache: bool | None) -> None:
+def test_no_driver_is_needed(python: Python, tmp_path: Path, no_cache: bool | None) -> None:
     """Compiling or linking would load the driver, and so be slow, or fail, on machines without a GPU."""
     # dlopen() finds this library as the driver on any machine. So the test notices if a driver is loaded, and calls of
     # the driver fail.
@@ -106,7 +103,7 @@ def test_nvrtc_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("variant", ["", ".alt"])
-def test_builtins_beside_nvrtc(python: Run, variant: str, tmp_path: Path) -> None:
+def test_builtins_beside_nvrtc(python: Python, variant: str, tmp_path: Path) -> None:
     """NVRTC, which opens its builtins library without a path, would not find the library in NVRTC's own folder."""
     builtins = tmp_path / f"libnvrtc-builtins{variant}.so.12.1"
     shutil.copy(_ctypes.__file__, builtins)
@@ -138,7 +135,7 @@ def test_version_of_the_wheel() -> None:
     assert versions[0].startswith(f"{_nvrtc.load().version_text}.")
 
 
-def test_signals_interrupt_reads_after_a_compilation(python: Run) -> None:
+def test_signals_interrupt_reads_after_a_compilation(python: Python) -> None:
     """After a compilation by NVRTC 12 or 13.0, Ctrl+C would not end a read from a terminal or a pipe."""
     result = python("""
         import os, signal, sys, threading

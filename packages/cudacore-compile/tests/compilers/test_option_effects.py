@@ -6,17 +6,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from compile_sources import Build, Python
 
 from cudacore_compile import NVRTCError, ProgramOptions
-
-Build = Callable[..., Any]
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 KERNEL = 'extern "C" __global__ void k(float *p) { *p = sqrtf(*p) / 3.0f; }'
 UNUSED_VARIABLE = 'extern "C" __global__ void k() { int unused; }'  # warning 177
@@ -135,7 +131,7 @@ def test_max_register_count(build: Build) -> None:
     assert max(map(int, re.findall(r"Used (\d+) registers", log))) > 24
 
 
-def test_restrict(python: Run) -> None:
+def test_restrict(python: Python) -> None:
     """Pointers would not become restrict pointers, or no warning would say that NVRTC applies this to later
     programs, too."""
     result = python(
@@ -165,7 +161,7 @@ def test_restrict(python: Run) -> None:
         assert f"<string>:{line}: RuntimeWarning: a program was compiled with" in result.stderr
 
 
-def test_optimization_info(python: Run) -> None:
+def test_optimization_info(python: Python) -> None:
     """Optimizations would not be reported."""
     # In a separate process, because NVRTC then reports the optimizations of all later programs.
     result = python(

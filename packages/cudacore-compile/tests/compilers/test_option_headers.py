@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from compile_sources import Build
 
 from cudacore_compile import NVRTCError, Program, ProgramOptions, cuda_include_path
 from cudacore_compile._compilers.wheel_headers import wheel_headers
-
-Build = Callable[..., Any]
 
 
 def test_include_path(build: Build, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import subprocess
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compile_sources import Build
 
 from cudacore_compile import NVRTCError, Program, ProgramOptions
 from cudacore_compile._compilers.options import field_of, since
 from cudacore_compile.typing import CompilerBackendType
-
-Build = Callable[..., Any]
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 KERNEL = 'extern "C" __global__ void k(float *p) { *p = sqrtf(*p) / 3.0f; }'
 UNUSED_VARIABLE = 'extern "C" __global__ void k() { int unused; }'  # warning 177

@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from compile_sources import FUNCTION_IR
 
-from cudacore_compile import SUPPORTED_TARGETS, Program, ProgramOptions
+from cudacore_compile import SUPPORTED_TARGETS, Program, ProgramOptions, typing
 from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import UnsupportedCodeError
 
@@ -65,3 +66,32 @@ def test_wrong_types(value: Any) -> None:
 def test_case_does_not_matter() -> None:
     """Programs that write "C++" or "PTX" in capitals would not run."""
     assert Program("__device__ int x;", "C++", ProgramOptions(arch="sm_90")).compile("PTX").code_type == "ptx"
+
+
+GUIDE = Path(__file__).resolve().parents[4] / "docs" / "compile.rst"
+
+
+def test_table_in_the_guide() -> None:
+    """The guide's table would have targets that do not exist, or would lack existing ones."""
+    guide = GUIDE.read_text(encoding="utf-8")
+    rows = re.findall(r"   \* - ``\"([\w+]+)\"``.*\n     - .*\n     - (.*)\n", guide)
+    shown = {name: tuple(re.findall(r'"(\w+)"', targets)) for name, targets in rows}
+    assert shown == {str(name): tuple(map(str, targets)) for name, targets in SUPPORTED_TARGETS.items()}
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        (typing.SourceCodeType.CXX, "c++"),
+        (typing.ObjectCodeFormatType.LTOIR, "ltoir"),
+        (typing.CompilerBackendType.NVJITLINK, "nvJitLink"),
+        (typing.PCHStatusType.NOT_ATTEMPTED, "not_attempted"),
+    ],
+)
+def test_members_are_their_strings(member: str, value: str) -> None:
+    """On some versions of Python, a member would not print, compare or hash like its string."""
+    assert member == value
+    assert str(member) == f"{member}" == value
+    assert f"{member:>14}" == f"{value:>14}"
+    assert {value: 1}[member] == 1
+    assert isinstance(member, str)
