@@ -263,12 +263,42 @@ def _function_name(function: object) -> str:
     return shorten(printable(name if isinstance(name, str) and name else type(function).__name__))
 
 
+class _ExecutableEventNode(ExecutableGraphNode):
+    __slots__ = ()
+
+    def update(self, event: Event) -> None:
+        """Use another event from the next launch on.
+
+        This is cuGraphExecEventRecordNodeSetEvent or cuGraphExecEventWaitNodeSetEvent.
+        """
+        _native.set_exec_node(self._graph, self._node, event)
+
+
+class ExecutableEventRecordNode(_ExecutableEventNode):
+    """A node of an executable graph that records an event."""
+
+    __slots__ = ()
+
+
+class ExecutableEventWaitNode(_ExecutableEventNode):
+    """A node of an executable graph that waits for an event."""
+
+    __slots__ = ()
+
+
 class EventNode(GraphNode):
     """A node that records an event or waits for one."""
 
     __slots__ = ()
     _COLOUR = "#ead1dc"
     _EXEC_HINT = NODE_WAS_INSTANTIATED
+
+    def update(self, event: Event) -> None:
+        """Use another event from the next instantiation on.
+
+        This is cuGraphEventRecordNodeSetEvent or cuGraphEventWaitNodeSetEvent.
+        """
+        _native.set_node(self, event)
 
     @property
     def event(self) -> Event:
@@ -281,16 +311,6 @@ class EventNode(GraphNode):
         return Description(self._TITLE, (f"event {short(self.event._raw)}",), ())
 
 
-class ExecutableEventRecordNode(ExecutableGraphNode):
-    """A node of an executable graph that records an event."""
-
-    __slots__ = ()
-
-    def update(self, event: Event) -> None:
-        """Record another event from the next launch on (cuGraphExecEventRecordNodeSetEvent)."""
-        _native.set_exec_node(self._graph, self._node, event)
-
-
 class EventRecordNode(EventNode):
     """A node that records an event."""
 
@@ -299,20 +319,6 @@ class EventRecordNode(EventNode):
     _TITLE = "record"
     _METHOD = "record"
     _EXECUTABLE = ExecutableEventRecordNode
-
-    def update(self, event: Event) -> None:
-        """Record another event from the next instantiation on (cuGraphEventRecordNodeSetEvent)."""
-        _native.set_node(self, event)
-
-
-class ExecutableEventWaitNode(ExecutableGraphNode):
-    """A node of an executable graph that waits for an event."""
-
-    __slots__ = ()
-
-    def update(self, event: Event) -> None:
-        """Wait for another event from the next launch on (cuGraphExecEventWaitNodeSetEvent)."""
-        _native.set_exec_node(self._graph, self._node, event)
 
 
 class EventWaitNode(EventNode):
@@ -323,7 +329,3 @@ class EventWaitNode(EventNode):
     _TITLE = "wait"
     _METHOD = "wait"
     _EXECUTABLE = ExecutableEventWaitNode
-
-    def update(self, event: Event) -> None:
-        """Wait for another event from the next instantiation on (cuGraphEventWaitNodeSetEvent)."""
-        _native.set_node(self, event)

@@ -142,13 +142,11 @@ static cch_graph_node **read_others(const state *st, const cch_graph *graph, PyO
   cch_graph_node **out = count <= FEW ? few : PyMem_Malloc((size_t)count * sizeof *out);
   if (out == NULL)
     PyErr_NoMemory();
-  for (Py_ssize_t i = 0; out != NULL && i < count; i++)
-    if ((out[i] = node_in(st, PyTuple_GetItem(others, i), "value", graph)) == NULL) {
-      if (out != few)
-        PyMem_Free(out);
-      return NULL;
-    }
-  return out;
+  else if (read_nodes(st, (values){.tuple = others, .count = count}, "value", graph, out) == 0)
+    return out;
+  if (out != few)
+    PyMem_Free(out);
+  return NULL;
 }
 
 static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {

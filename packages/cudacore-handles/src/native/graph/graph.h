@@ -49,6 +49,9 @@ cch_graph_node *node_box(const state *st, PyObject *face, const char *name);
 /* Likewise, for a node that must be in a graph; NULL: in any graph. */
 cch_graph_node *node_in(const state *st, PyObject *face, const char *name, const cch_graph *graph);
 
+/* Likewise, for several nodes. Returns -1 with an exception on failure. */
+int read_nodes(const state *st, values faces, const char *name, const cch_graph *graph, cch_graph_node **out);
+
 /* Raises an error for a face whose node was destroyed. */
 void raise_node_gone(const state *st, PyObject *face);
 

@@ -110,6 +110,13 @@ cch_graph_node *node_in(const state *st, PyObject *face, const char *name, const
   return NULL;
 }
 
+int read_nodes(const state *st, values faces, const char *name, const cch_graph *graph, cch_graph_node **out) {
+  for (Py_ssize_t i = 0; i < faces.count; i++)
+    if ((out[i] = node_in(st, value_at(&faces, i), name, graph)) == NULL)
+      return -1;
+  return 0;
+}
+
 static void node_dealloc(PyObject *object) {
   handle *self = (handle *)object;
   state *st = (state *)self->st;

@@ -100,20 +100,6 @@ PyMethodDef capture_functions[] = {
 /* ---- joins ---- */
 
 /*
- * Reads nodes that must be in `*graph` if that is set, or else in the graph of the first node. Returns -1 with an
- * exception on failure.
- */
-static int read_nodes(const state *st, PyObject *const *nodes, Py_ssize_t count, cch_graph **graph,
-                      cch_graph_node **out) {
-  for (Py_ssize_t i = 0; i < count; i++) {
-    if ((out[i] = node_in(st, nodes[i], "nodes", *graph)) == NULL)
-      return -1;
-    *graph = cch_graph_node_graph(out[i]);
-  }
-  return 0;
-}
-
-/*
  * Implements the method join(): adds an empty node that depends on `self`, if it is a node, and on all nodes in the
  * arguments.
  */
@@ -121,25 +107,24 @@ static PyObject *join(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
   state *st = (state *)((handle *)self)->st;
   if (st == NULL)
     return handle_hold(self);
+  const bool is_node = PyType_IsSubtype(Py_TYPE(self), st->node_type) != 0;
+  cch_graph_node *own = is_node ? node_box(st, self, "self") : NULL;
+  cch_graph *graph = own != NULL ? cch_graph_node_graph(own) : is_node ? NULL : handle_use(self);
+  if (graph == NULL)
+    return NULL;
   cch_graph_node *inside[INLINE_DEPENDENCIES], **nodes = inside;
-  if (count + 1 > INLINE_DEPENDENCIES && (nodes = PyMem_Malloc((size_t)(count + 1) * sizeof *nodes)) == NULL)
-    return PyErr_NoMemory();
-  bool is_node = PyType_IsSubtype(Py_TYPE(self), st->node_type) != 0;
-  cch_graph *graph = NULL;
-  size_t own = 0;
-  bool fine;
-  if (is_node) {
-    fine = read_nodes(st, &self, 1, &graph, nodes) == 0;
-    own = 1;
-  } else {
-    fine = (graph = handle_use(self)) != NULL;
-  }
+  if (count + 1 > INLINE_DEPENDENCIES)
+    nodes = PyMem_Malloc((size_t)(count + 1) * sizeof *nodes);
+  const values given = {.array = arguments, .count = count};
   PyObject *result = NULL;
-  if (fine && read_nodes(st, arguments, count, &graph, nodes + own) == 0) {
+  if (nodes == NULL) {
+    PyErr_NoMemory();
+  } else if (read_nodes(st, given, "nodes", graph, nodes) == 0) {
     node_params params = {.type = CCH_NODE_EMPTY, .class = CCH_NODE_EMPTY};
-    result = add(st, &node_methods[METHOD_empty], &params, graph, NULL, nodes, (size_t)count + own);
+    nodes[count] = own;
+    result = add(st, &node_methods[METHOD_empty], &params, graph, NULL, nodes, (size_t)count + is_node);
   }
-  if (!is_node && fine)
+  if (!is_node)
     handle_done(self);
   if (nodes != inside)
     PyMem_Free(nodes);

@@ -121,11 +121,8 @@ static int read_after(additions *self, PyObject *after) {
   const Py_ssize_t count = PyTuple_Size(after);
   if (count < 0 || (self->after = allocate((size_t)count, sizeof(void *))) == NULL)
     return -1;
-  for (Py_ssize_t i = 0; i < count; i++) {
-    PyObject *item = PyTuple_GetItem(after, i);
-    if ((self->after[i] = node_in(self->st, item, "after", self->graph)) == NULL)
-      return -1;
-  }
+  if (read_nodes(self->st, (values){.tuple = after, .count = count}, "after", self->graph, self->after) < 0)
+    return -1;
   self->given.after = self->after;
   self->given.after_count = (size_t)count;
   return 0;
@@ -207,7 +204,7 @@ static PyObject *add_kernels(PyObject *module, PyObject *const *arguments, Py_ss
  * Returns the boxes of the nodes in a tuple, which must be in `graph`, unless that is NULL. Nodes that were destroyed
  * can be among them; for None, the box is NULL. The caller frees the array. NULL with an exception on failure.
  */
-static cch_graph_node **read_nodes(const state *st, const cch_graph *graph, PyObject *faces) {
+static cch_graph_node **read_existing(const state *st, const cch_graph *graph, PyObject *faces) {
   const Py_ssize_t count = PyTuple_Size(faces);
   cch_graph_node **nodes = count >= 0 ? allocate((size_t)count, sizeof(void *)) : NULL;
   for (Py_ssize_t i = 0; nodes != NULL && i < count; i++) {
@@ -268,7 +265,7 @@ static PyObject *set_kernels(PyObject *module, PyObject *const *arguments, Py_ss
   additions self = {.st = st, .device = UNCHECKED_DEVICE};
   owners_init(&self.keep, false);
   PyObject *result = NULL;
-  cch_graph_node **nodes = read_nodes(st, graph, arguments[2]);
+  cch_graph_node **nodes = read_existing(st, graph, arguments[2]);
   if (nodes != NULL) {
     self.count = (size_t)PyTuple_Size(arguments[2]);
     result = set_nodes(&self, arguments[0], arguments[3], nodes);
@@ -291,7 +288,7 @@ static PyObject *destroy_nodes(PyObject *module, PyObject *const *arguments, Py_
   if (check_argument_count("destroy_nodes(graph, nodes)", count, 2) < 0)
     return NULL;
   cch_graph *graph = graph_use(st, arguments[0], "a GraphDefinition is needed, not '%U'");
-  cch_graph_node **nodes = graph != NULL ? read_nodes(st, graph, arguments[1]) : NULL;
+  cch_graph_node **nodes = graph != NULL ? read_existing(st, graph, arguments[1]) : NULL;
   int status = -1;
   if (nodes != NULL) {
     const Py_ssize_t node_count = PyTuple_Size(arguments[1]);

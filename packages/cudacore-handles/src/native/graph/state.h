@@ -15,7 +15,7 @@
   X(graph, check_node_kernel) /* (config, kernel, args) -> the kernel, with its layout; or raises */                   \
   X(graph, node_memory)       /* (value, name) -> the address of a value that is not an int, such as an array */       \
   X(graph, fill_value)        /* (value) -> (pattern, bytes), for a value that is not an int */                        \
-  X(graph, alloc_place)       /* (device, memory type, peers) -> the tuple that nodes/alloc.c reads */
+  X(graph, alloc_place)       /* (device, memory type, peers) -> the tuple that read_place() reads */
 
 #define GRAPH_TYPES(X) X(graph) X(node) X(adjacency) X(exec) X(condition)
 

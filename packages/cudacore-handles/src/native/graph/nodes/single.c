@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of nodes that have one argument or none: child graphs, events, frees, and empty nodes. */
-#include "graph/nodes/operand.h"
+/* Parameters of nodes that have one face or nothing as arguments: child graphs, events, and empty nodes. */
+#include "graph/node_methods.h"
 
 const int type_of_embed = CCH_NODE_GRAPH;
 int read_embed(state *st, const node_arguments *given, node_params *out) {
@@ -26,17 +26,6 @@ int read_record(state *st, const node_arguments *given, node_params *out) {
 
 const int type_of_wait = CCH_NODE_EVENT_WAIT;
 int read_wait(state *st, const node_arguments *given, node_params *out) { return read_event(st, given->named[0], out); }
-
-const int type_of_deallocate = CCH_NODE_FREE;
-int read_deallocate(state *st, const node_arguments *arguments, node_params *out) {
-  CUdeviceptr address = 0;
-  if (read_address(st, arguments->named[0], "dptr", &address) < 0)
-    return -1;
-  if (address == 0)
-    return raise_error(PyExc_ValueError, "dptr is NULL: there is nothing to free");
-  out->of.free = (cch_free_node){.size = sizeof out->of.free, .address = address};
-  return 0;
-}
 
 const int type_of_empty = CCH_NODE_EMPTY;
 int read_empty(state *st, const node_arguments *given, node_params *out) {
