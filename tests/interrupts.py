@@ -52,7 +52,8 @@ def _open_files() -> int:
 def check_interrupts(operation: Callable[[], object], package: ModuleType) -> None:
     """Interrupt an operation before each of its bytecodes in a package, and check that no object remains alive.
 
-    The operation drops its result.
+    The operation drops its result. It takes no Python lock, such as that of shared pools: a tracer can interrupt
+    between a block and its ``__exit__``, where Python handles no signal, and the lock would never be released.
     """
     operation()  # imports what it needs, and makes what is made once
     sys._getframe().f_trace_opcodes = True  # in Python 3.12, settrace() ignores opcodes if no frame has asked for them

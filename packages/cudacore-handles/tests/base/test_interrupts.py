@@ -44,7 +44,6 @@ _OPERATIONS: dict[str, Callable[[_World], Any]] = {
     "virtual memory": lambda w: w.virtual.allocate(64),
     "larger memory": lambda w: w.virtual.modify_allocation(w.virtual.allocate(64, stream=w.stream), 8 << 20),
     "pool": lambda w: ch.DeviceMemoryResource(w.device, ch.DeviceMemoryResourceOptions(max_size=1 << 20)),
-    "shared pool": lambda w: ch.DeviceMemoryResource(w.device, ch.DeviceMemoryResourceOptions(ipc_enabled=True)),
     "exported memory": lambda w: w.virtual.export_allocation(w.whole),
     "file descriptors": lambda w: ch.IPCVirtualMemoryDescriptor(w.exported.descriptors, w.exported.sizes),
     "adaptor": lambda w: ch.LimitingResourceAdaptor(w.pool, 1 << 20),
