@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from operator import methodcaller
 from typing import Any, ClassVar, TypeVar
 
-from cudacore_handles import _native
-from cudacore_handles._base.errors import ClosedError, closed
-from cudacore_handles._base.handle import hold
+from cudacore_handles._base.errors import closed
 from cudacore_handles._base.made import Closing
 
 S = TypeVar("S", bound="Sent")
@@ -155,44 +152,6 @@ def _receive(cls: Any, sent: list[Any], fields: tuple[Any, ...]) -> Any:
             "process that sent them runs"
         ) from error
     return cls._init(files, *fields)
-
-
-class Shared:
-    """The open objects of each shared resource, by the name that identifies the resource in all processes.
-
-    A resource can have several objects, and each can be closed separately. Any open object gives access to the
-    resource.
-    """
-
-    def __init__(self) -> None:
-        # The references of a name, by their ids: two references are equal if their objects are.
-        self._references: dict[object, dict[int, weakref.ref[_native.Handle]]] = {}
-
-    def add(self, name: object, face: _native.Handle) -> None:
-        """Add `face`, an object of the resource that has this name."""
-        reference = weakref.ref(face, lambda reference: self._forget(name, reference))
-        with lock:
-            self._references.setdefault(name, {})[id(reference)] = reference
-
-    def hold(self, name: object) -> Any:
-        """Return a pointer to the box of an open object of the resource, like :func:`hold`; None if there is none."""
-        while True:
-            with lock:
-                reference = next(iter(self._references.get(name, {}).values()), None)
-            if reference is None:
-                return None
-            face = reference()
-            if face is not None:
-                with suppress(ClosedError):
-                    return hold(face)
-            self._forget(name, reference)  # the object was closed
-
-    def _forget(self, name: object, reference: weakref.ref[_native.Handle]) -> None:
-        with lock:
-            references = self._references.get(name, {})
-            references.pop(id(reference), None)
-            if not references:
-                self._references.pop(name, None)
 
 
 class SentFields(Sent):

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 
 from cudacore_handles._base import ipc
 from cudacore_handles._base.errors import check
-from cudacore_handles._base.handle import adopt, hold, out_box, share
-from cudacore_handles._base.ipc import SentFields, Shared
+from cudacore_handles._base.handle import adopt, hold, out_box
+from cudacore_handles._base.ipc import SentFields
 from cudacore_handles._base.made import Made
 from cudacore_handles._cffi import ffi, lib
 
 if TYPE_CHECKING:
     from cudacore_handles._driver.context import Context
     from cudacore_handles._stream.event import Event
-
-_events = Shared()  # exported and imported events, by the names that identify them in all processes
 
 
 class IPCEventDescriptor(SentFields, Made):
@@ -53,30 +51,21 @@ def describe_event(event: Event) -> IPCEventDescriptor:
     out = ffi.new("cch_ipc_handle *")
     check(lib.cch_event_export(out, hold(event)))
     device = event.device
-    descriptor = IPCEventDescriptor._init(
+    return IPCEventDescriptor._init(
         bytes(out.bytes), event.is_blocking_sync, device.uuid if device is not None else None
     )
-    _events.add(descriptor._data, event)
-    return descriptor
 
 
 def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
     """Return an event of another process, or a new object for an event that this process already has."""
-    with ipc.opening_lock:
-        known = _events.hold(descriptor._data)
-        event = _open_event(cls, descriptor) if known is None else share(cls, known)
-        event._descriptor = descriptor
-        _events.add(descriptor._data, event)
-    return event
-
-
-def _open_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
     from cudacore_handles._driver.device import find_device
 
-    device = find_device(descriptor._device)
-    out = out_box("cch_event")
     handle = ffi.new("cch_ipc_handle *", (descriptor._data,))
     flags = lib.CCH_EVENT_BLOCKING_SYNC if descriptor._blocking else 0
-    status = lib.cch_event_import(out, hold(device._target()), handle, flags)
-    check(status, hint="the event must belong to a process of this machine that still has it")
-    return adopt(cls, out)
+    with ipc.opening_lock:
+        device, out = find_device(descriptor._device), out_box("cch_event")
+        status = lib.cch_event_import(out, hold(device._target()), handle, flags)
+        check(status, hint="the event must belong to a process of this machine that still has it")
+    event = adopt(cls, out)
+    event._descriptor = descriptor
+    return event

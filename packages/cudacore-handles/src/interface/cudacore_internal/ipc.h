@@ -69,8 +69,9 @@ CCH_EXPORT bool cch_deviceptr_is_imported(const cch_deviceptr *ptr);
 CCH_EXPORT cch_status cch_event_export(cch_ipc_handle *out, cch_event *event);
 
 /**
- * An event of another process, in a context (cuIpcOpenEventHandle). `flags` can have CCH_EVENT_BLOCKING_SYNC, which is
- * only reported by cch_event_flags().
+ * An event of another process, in a context (cuIpcOpenEventHandle). If this process has the event, because it exported
+ * or imported it, the same box is returned; calls for one handle must not be simultaneous. `flags` can have
+ * CCH_EVENT_BLOCKING_SYNC, which is only reported by cch_event_flags().
  */
 CCH_EXPORT cch_status cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle *handle,
                                        unsigned flags);

@@ -48,7 +48,7 @@ struct cch_event {
   cch__box box;
   CUevent raw;
   cch_context *context;
-  cch_ipc_handle *imported_by; /* the exporter's handle, if the event was imported; NULL for an event of this process */
+  _Atomic(cch_ipc_handle *) name; /* with which it was exported or imported; NULL if neither */
   unsigned flags;
   /*
    * Whether the event was last recorded in a capture; or, if that was not asked yet, the stream of the record: its

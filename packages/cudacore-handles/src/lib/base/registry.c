@@ -148,6 +148,18 @@ void cch__registry_insert_value(void *opaque, const void *value, size_t size) {
   pthread_mutex_unlock(&r->lock);
 }
 
+void *cch__registry_search(cch_kind kind, bool (*matches)(const void *box, const void *what), const void *what) {
+  registry *r = &registries[kind];
+  cch__box *found = NULL;
+  pthread_mutex_lock(&r->lock);
+  for (size_t i = 0; i <= r->mask && found == NULL; i++)
+    for (cch__box *box = r->buckets[i]; box != NULL && found == NULL; box = box->link)
+      if (matches(box, what) && cch__box_try_ref(box))
+        found = box;
+  pthread_mutex_unlock(&r->lock);
+  return found;
+}
+
 void *cch__registry_take(cch_kind kind, const void *handle) {
   registry *r = &registries[kind];
   pthread_mutex_lock(&r->lock);

@@ -14,6 +14,9 @@
 
 /* Return the live box of a raw handle with a new reference, or NULL. */
 void *cch__registry_find(cch_kind kind, const void *handle);
+/* Returns a box for which a function is true, as a new reference; NULL if there is none. It looks at all boxes. */
+void *cch__registry_search(cch_kind kind, bool (*matches)(const void *box, const void *what), const void *what);
+
 /*
  * Removes the live box of a raw handle from the registry. Returns the box with the reference that belongs to the holder
  * of the handle, or NULL.

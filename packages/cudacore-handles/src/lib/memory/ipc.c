@@ -286,37 +286,55 @@ bool cch_deviceptr_is_imported(const cch_deviceptr *ptr) {
 
 /* ---- events ---- */
 
+/* Keeps the name of an event, unless it has one. */
+static int name_event(cch_event *event, const cch_ipc_handle *handle, const char *operation) {
+  cch_ipc_handle *made = malloc(sizeof *made), *known = NULL;
+  if (made == NULL)
+    return cch__fail_nomem(operation);
+  *made = *handle;
+  if (!atomic_compare_exchange_strong(&event->name, &known, made))
+    free(made);
+  return 0;
+}
+
 cch_status cch_event_export(cch_ipc_handle *out, cch_event *event) {
   CCH__REQUIRE_USABLE(out, event);
-  if (event->imported_by != NULL) { /* the driver cannot export an imported event; the exporter's handle is used */
-    *out = *event->imported_by;
-    return 0;
+  if (atomic_load(&event->name) == NULL) { /* the driver cannot export an imported event, which has a name */
+    CUipcEventHandle handle;
+    cch_ipc_handle name;
+    /* Any context would do, but one must be current. A thread that only sends handles may have none. */
+    CCH__RETURN_FAILURE(CCH__IN_CONTEXT(event->context, CCH__CALL(cuIpcGetEventHandle, (&handle, event->raw))));
+    memcpy(&name, &handle, sizeof name);
+    CCH__RETURN_FAILURE(name_event(event, &name, __func__));
   }
-  CUipcEventHandle handle;
-  /* Any context would do, but one must be current. A thread that only sends handles may have none. */
-  int status = CCH__IN_CONTEXT(event->context, CCH__CALL(cuIpcGetEventHandle, (&handle, event->raw)));
-  if (status == 0)
-    memcpy(out, &handle, sizeof *out);
-  return status;
+  *out = *atomic_load(&event->name);
+  return 0;
+}
+
+static bool has_name(const void *box, const void *handle) {
+  const cch_ipc_handle *name = atomic_load(&((const cch_event *)box)->name);
+  return name != NULL && !cch__is_gone((const cch_event *)box) && memcmp(name, handle, sizeof *name) == 0;
 }
 
 cch_status cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle *handle, unsigned flags) {
   CCH__REQUIRE_USABLE(out, context, handle);
   cch__poll();
-  cch_event *event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
+  cch_event *event = cch__registry_search(CCH_KIND_EVENT, has_name, handle);
+  if (event != NULL) {
+    *out = event;
+    return 0;
+  }
+  event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
   if (event == NULL)
     return CCH_ENOMEM;
-  event->imported_by = malloc(sizeof *handle);
-  if (event->imported_by == NULL) {
-    cch__box_free(event);
-    return cch__fail_nomem(__func__);
+  int status = name_event(event, handle, __func__);
+  if (status == 0) {
+    CUipcEventHandle raw_handle;
+    memcpy(&raw_handle, handle, sizeof raw_handle);
+    status = CCH__IN_CONTEXT(context, CCH__CALL(cuIpcOpenEventHandle, (&event->raw, raw_handle)));
   }
-  *event->imported_by = *handle;
-  CUipcEventHandle raw_handle;
-  memcpy(&raw_handle, handle, sizeof raw_handle);
-  int status = CCH__IN_CONTEXT(context, CCH__CALL(cuIpcOpenEventHandle, (&event->raw, raw_handle)));
   if (status != 0)
-    free(event->imported_by);
+    free(atomic_load(&event->name));
   CCH__RETURN_FAILURE(cch__box_created(event, status));
   event->flags = CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING | (flags & CCH_EVENT_BLOCKING_SYNC);
   cch__box_in(&event->box, &event->context, context);

@@ -211,6 +211,6 @@ bool cch__event_destroy(cch_event *event) {
 }
 
 void cch__event_unref_held(cch_event *event) {
-  free(event->imported_by);
+  free(atomic_load_explicit(&event->name, memory_order_acquire));
   cch_context_unref(event->context);
 }
