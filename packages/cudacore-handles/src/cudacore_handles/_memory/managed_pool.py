@@ -13,7 +13,7 @@ from cudacore_handles._base.options import as_options
 from cudacore_handles._base.suggest import options_apart
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
-from cudacore_handles._memory.host import check_node
+from cudacore_handles._memory.host import Host, place_of
 from cudacore_handles._stream.stream import IsStreamType, Stream
 from cudacore_handles.typing import ManagedMemoryLocationName, ManagedMemoryLocationType, _as_name
 
@@ -63,7 +63,7 @@ class ManagedMemoryResource(PooledMemoryResource):
     """
 
     _is_host_accessible = True
-    _preferred: tuple[ManagedMemoryLocationType, int | None] | None = None
+    _preferred: Device | Host | None = None
 
     @options_apart("ManagedMemoryResourceOptions")
     def __init__(self, options: ManagedMemoryResourceOptions | ManagedMemoryResourceOptionsDict | None = None) -> None:
@@ -71,9 +71,9 @@ class ManagedMemoryResource(PooledMemoryResource):
 
         given = None if options is None else as_options(ManagedMemoryResourceOptions, options)
         self._buffer_class = ManagedBuffer
-        place = (0, 0)
         if given is not None:
-            self._preferred, place = _preferred_location(given)
+            self._preferred = _preferred_location(given)
+        place = (0, 0) if self._preferred is None else place_of(self._preferred, "preferred_location")
         need_driver(13000, "cuMemPoolCreate", "That version has pools of managed memory")
         if given is None:
             self._open(lib.cch_pool_of, *place, lib.CCH_ALLOCATION_MANAGED)
@@ -92,14 +92,18 @@ class ManagedMemoryResource(PooledMemoryResource):
     @property
     def device_id(self) -> int:
         """int: Ordinal of the device that the memory prefers; -1 for the host, or no preference."""
-        if self._preferred is not None and self._preferred[0] is ManagedMemoryLocationType.DEVICE:
-            return self._preferred[1]  # type: ignore[return-value]
-        return -1
+        return self._preferred.device_id if isinstance(self._preferred, Device) else -1
 
     @property
     def preferred_location(self) -> tuple[ManagedMemoryLocationType, int | None] | None:
         """tuple or None: The preferred location of the memory: its type and number; None for no preference."""
-        return self._preferred
+        at = self._preferred
+        if at is None:
+            return None
+        if isinstance(at, Device):
+            return ManagedMemoryLocationType.DEVICE, at.device_id
+        kind = ManagedMemoryLocationType.HOST if at.numa_id is None else ManagedMemoryLocationType.HOST_NUMA
+        return kind, at.numa_id
 
     @property
     def is_managed(self) -> bool:
@@ -107,10 +111,7 @@ class ManagedMemoryResource(PooledMemoryResource):
         return True
 
 
-def _preferred_location(
-    options: ManagedMemoryResourceOptions,
-) -> tuple[tuple[ManagedMemoryLocationType, int | None] | None, tuple[int, int]]:
-    """Return a preferred location as the property reports it, and as a ``CCH_LOCATION_*`` with its id."""
+def _preferred_location(options: ManagedMemoryResourceOptions) -> Device | Host | None:
     number, given = options.preferred_location, options.preferred_location_type
     if number is not None:
         number = check_int("preferred_location", number, "an int or None")
@@ -118,28 +119,23 @@ def _preferred_location(
         kind = _as_name(
             ManagedMemoryLocationType, given, f"preferred_location_type: {given!r} is not a valid place, or None"
         )
-    elif number is None:
-        return None, (0, 0)
+    elif number is None or number == -1:
+        return None if number is None else Host()
     else:
-        kind = ManagedMemoryLocationType.HOST if number == -1 else ManagedMemoryLocationType.DEVICE
-        number = None if number == -1 else number
+        kind = ManagedMemoryLocationType.DEVICE
     if kind is ManagedMemoryLocationType.HOST:
         if number is not None:
             raise ValueError(
                 f"preferred_location must be None when preferred_location_type is 'host', got {number}; 'host_numa' "
                 "takes a node"
             )
-        return (kind, None), (lib.CCH_LOCATION_HOST, 0)
+        return Host()
     if kind is ManagedMemoryLocationType.HOST_NUMA:
-        if number is None:
-            number = max(Device().properties.host_numa_id, 0)
-        elif number < 0:
+        if number is not None and not 0 <= number < 2**31:
             raise ValueError(f"preferred_location must be a NUMA node (>= 0) or None, got {number}")
-        number = check_node(number, "preferred_location")
-        return (kind, number), (lib.CCH_LOCATION_HOST_NUMA, number)
+        return Host(max(Device().properties.host_numa_id, 0) if number is None else number)
     if number is None or number < 0:
         raise ValueError(
             f"preferred_location must be a device ordinal (>= 0) when preferred_location_type is 'device', got {number}"
         )
-    ordinal = Device(number).device_id
-    return (kind, ordinal), (lib.CCH_LOCATION_DEVICE, ordinal)
+    return Device(number)

@@ -162,16 +162,7 @@ bool cch__pool_destroy(cch_pool *pool) {
 
 /* Returns whether an attribute is a 64-bit integer. All others, such as the reuse policies, are ints. */
 static bool is_64_bits(int attribute) {
-  switch ((CUmemPool_attribute)attribute) {
-  case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-  case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-  case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-  case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-  case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-    return true;
-  default:
-    return false;
-  }
+  return attribute >= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && attribute <= CU_MEMPOOL_ATTR_USED_MEM_HIGH;
 }
 
 typedef union value {
