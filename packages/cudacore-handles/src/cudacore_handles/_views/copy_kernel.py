@@ -7,6 +7,7 @@ needed. Each variant is loaded at its first use, and kept.
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any
 
@@ -41,9 +42,7 @@ def copy_units(dst: Any, src: Any, unit: int, axes: tuple[Axis, ...], stream: An
     stream : Stream
         The stream. Its device must be able to access both buffers.
     """
-    count = 1
-    for axis in axes:
-        count *= axis.extent
+    count = math.prod(axis.extent for axis in axes)
     room = next(room for room in _ROOMS if len(axes) <= room)
     described = b"".join(struct.pack("=Qqq", *axis) for axis in axes).ljust(24 * room, b"\0")
     config = LaunchConfig(grid=-(-count // (_THREADS * _EACH)), block=_THREADS)

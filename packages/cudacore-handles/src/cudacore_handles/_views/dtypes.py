@@ -144,6 +144,14 @@ def _pair_of_typestr(typestr: str) -> tuple[int, int] | None:
     return _BY_TYPESTR.get(typestr) or _BY_TYPESTR.get(typestr.replace("=", _NATIVE, 1).replace("|", _NATIVE, 1))
 
 
+def dtype_text(view: Any, unknown: str) -> str:
+    """Return the dtype of a view for messages; `unknown` if NumPy and ml_dtypes have none for it."""
+    try:
+        return str(view.dtype)
+    except NotImplementedError:
+        return unknown
+
+
 def type_of_interface(interface: dict[str, Any], obj: Any) -> ElementType:
     """Return the type of the elements of an array interface."""
     typestr = interface["typestr"]

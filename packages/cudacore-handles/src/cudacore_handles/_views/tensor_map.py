@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.made import not_pickled
-from cudacore_handles._views.dtypes import ELEMENT_TYPES, type_given
+from cudacore_handles._views.dtypes import ELEMENT_TYPES, dtype_text, type_given
 from cudacore_handles.typing import (
     TensorMapDataType,
     TensorMapIm2ColWideMode,
@@ -249,8 +249,9 @@ def _elements(view: StridedMemoryView, data_type: Any) -> tuple[StridedMemoryVie
     if data_type is None:
         found = _DATA_TYPES.get(view._type)
         if found is None:
+            unknown = dtype_text(view, f"{view._itemsize} bytes of an unknown type")
             raise ValueError(
-                f"tensor maps do not have the view's type of elements, {_dtype_name(view)}; give data_type, one of "
+                f"tensor maps do not have the view's type of elements, {unknown}; give data_type, one of "
                 f"{_TYPE_NAMES} of the same size, as which they are copied"
             )
         return view, found
@@ -284,10 +285,3 @@ def check_data_type(given: Any) -> TensorMapDataType:
     if found is None:
         raise ValueError(f"data_type is {given!r}, which tensor maps do not have; they have {_TYPE_NAMES}")
     return found
-
-
-def _dtype_name(view: StridedMemoryView) -> str:
-    try:
-        return str(view.dtype)
-    except NotImplementedError:
-        return f"{view._itemsize} bytes of an unknown type"

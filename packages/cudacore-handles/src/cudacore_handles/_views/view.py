@@ -23,6 +23,7 @@ from cudacore_handles._views.dtypes import (
     ElementType,
     dlpack_type_of,
     dtype_of,
+    dtype_text,
     field_of,
     raw_type,
     type_given,
@@ -109,13 +110,9 @@ class StridedMemoryView(_native.ViewHandle):
         return cls.from_any_interface(obj, stream_ptr)
 
     def __repr__(self) -> str:
-        try:
-            dtype = str(self.dtype)
-        except NotImplementedError:
-            dtype = "?"
         return (
             f"StridedMemoryView(ptr={self.ptr:#x}, shape={self.shape}, strides={self.strides}, "
-            f"itemsize={self._itemsize}, dtype={dtype}, device_id={self.device_id}, "
+            f"itemsize={self._itemsize}, dtype={dtype_text(self, '?')}, device_id={self.device_id}, "
             f"is_device_accessible={self.is_device_accessible}, readonly={self.readonly}, "
             f"exporting_obj={type(self.exporting_obj).__name__})"
         )

@@ -24,7 +24,7 @@ from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
 from cudacore_handles._views.copy_kernel import copy_units
 from cudacore_handles._views.copy_plan import Plan, plan
-from cudacore_handles._views.dtypes import NO_CODE
+from cudacore_handles._views.dtypes import NO_CODE, dtype_text
 from cudacore_handles._views.view import StridedMemoryView, host_elements
 
 _MAX_WORK = 100_000  # the maximum work of np.shares_memory, which takes a few milliseconds
@@ -116,10 +116,8 @@ def _same_type(dst: Any, src: Any) -> bool:
 
 
 def _type_name(view: Any) -> str:
-    try:
-        return f"{view.dtype} ({view._itemsize} bytes)"
-    except NotImplementedError:
-        return f"DLPack's type {view._type & 0xFF} ({view._itemsize} bytes)"
+    text = dtype_text(view, f"DLPack's type {view._type & 0xFF}")
+    return f"{text} ({view._itemsize} bytes)"
 
 
 def _span(view: Any) -> tuple[int, int]:
