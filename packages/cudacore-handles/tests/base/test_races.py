@@ -160,6 +160,31 @@ def test_types_that_are_registered_while_they_are_read(code: ch.ObjectCode) -> N
     assert sum(ref() is not None for ref in kept) == 1  # converters that were replaced are released
 
 
+def test_code_that_is_replaced_while_it_is_read() -> None:
+    """A thread that reads a code could bring it back after it was replaced."""
+
+    class Value:
+        def __index__(self) -> int:
+            return 5
+
+        def __float__(self) -> float:
+            return 5.0
+
+    layout, value = struct.pack("=3I", 0, 8, UNKNOWN), Value()
+    codes = {_native.SIGNED: struct.pack("=q", 5), _native.FLOAT: struct.pack("=d", 5.0)}
+    _native.register(Value, _native.SIGNED)
+
+    def pack() -> None:
+        assert _native.pack(layout, (value,), None) in codes.values()
+
+    def replace() -> None:
+        for code, packed in codes.items():
+            _native.register(Value, code)
+            assert _native.pack(layout, (value,), None) == packed
+
+    race(pack, pack, pack, replace, times=2000)
+
+
 def test_shared_views(device: ch.Device, stream: ch.Stream) -> None:
     """What a view makes at first use would be released while another thread reads it."""
     buffer = device.allocate(64, stream=stream)

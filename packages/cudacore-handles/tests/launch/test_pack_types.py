@@ -155,6 +155,47 @@ def test_registry_does_not_keep_types_alive() -> None:
         assert gone() is None
 
 
+class Number:
+    """A number that can be packed as an int or as a float."""
+
+    __slots__ = ("__weakref__",)
+
+    def __index__(self) -> int:
+        return 5
+
+    def __float__(self) -> float:
+        return 5.0
+
+
+AS_INT, AS_FLOAT = struct.pack("=q", 5), struct.pack("=d", 5.0)
+
+
+def test_codes_of_many_types() -> None:
+    """Values would be packed by the code of another type, or by a code that was replaced."""
+    types = [type("Kind", (Number,), {"__slots__": ()}) for _ in range(400)]
+    codes = {_native.SIGNED: AS_INT, _native.FLOAT: AS_FLOAT, _native.SIGNED | 8 << 8: AS_INT}
+    for code in (*codes, *codes):
+        for i, cls in enumerate(types):
+            _native.register(cls, code if i % 2 else _native.FLOAT)
+        for _ in range(2):
+            assert [one(cls(), 8) for cls in types] == [AS_FLOAT, codes[code]] * 200
+
+
+def test_code_of_a_freed_type() -> None:
+    """A value would be packed by the code of a freed class whose address its own class got."""
+    addresses: set[int] = set()
+    for _ in range(100):
+        cls = type("Passing", (Number,), {"__slots__": ()})
+        if id(cls) in addresses:
+            assert one(cls(), 8) == AS_INT  # as all types with __index__ that were not registered
+        addresses.add(id(cls))
+        _native.register(cls, _native.FLOAT)
+        assert one(cls(), 8) == AS_FLOAT
+        del cls
+        gc.collect()
+    assert len(addresses) < 100  # some addresses came back
+
+
 def test_no_references_leak() -> None:
     """Each launch would leak a reference to its arguments, or drop one reference too many."""
     floats = 1.25

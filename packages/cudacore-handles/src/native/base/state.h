@@ -23,6 +23,8 @@
 
 typedef struct runtime runtime; /* runtime.c */
 
+enum { TYPE_CODES = 128 };
+
 typedef struct base_state {
 #ifdef Py_GIL_DISABLED
   /* Of the table. A thread reads with the lock of its lane, and a writer takes all of them. */
@@ -31,7 +33,8 @@ typedef struct base_state {
     char padding[CACHE_LINE - sizeof(PyMutex)];
   } type_locks[LANES];
 #endif
-  cch__table types; /* of type_entry: registered types, with their packing */
+  cch__table types;              /* of type_entry: registered types, with their packing */
+  shared_word codes[TYPE_CODES]; /* copies of some entries, which are read without a lock: see types.c */
   PyObject *forget; /* the function _forget of the module: the callback of the weak references */
   runtime *runtime;
 } base_state;

@@ -36,6 +36,43 @@ static type_entry *next_entry(const state *st, const type_entry *entry) {
   return cch__table_next(&st->base.types, sizeof *entry, entry);
 }
 
+/*
+ * The entry of a type that was registered with a code consists of the type and the code. So one word has all of it: the
+ * code is in the bits that no address has. Each type has one of two places in the array. A place is filled with the
+ * lock when the entry is read, and emptied when the entry changes.
+ */
+enum { CODE_SHIFT = 48, CODE_VALUE = 0x80, CODE_SIZE_SHIFT = 8 };
+
+static shared_word *place_of_code(const state *st, const void *type, size_t which) {
+  return (shared_word *)(uintptr_t)&st->base.codes[cch__hash(type) % TYPE_CODES ^ which];
+}
+
+bool types_read_code(const state *st, const void *type, type_entry *out) {
+  for (size_t which = 0; which < 2; which++) {
+    const size_t code = shared_get(place_of_code(st, type, which)) ^ (uintptr_t)type;
+    if (code << (64 - CODE_SHIFT) != 0)
+      continue;
+    out->packing = (packing)(code >> CODE_SHIFT & (CODE_VALUE - 1));
+    out->has_value = (code >> CODE_SHIFT & CODE_VALUE) != 0;
+    out->itemsize = (uint32_t)(code >> (CODE_SHIFT + CODE_SIZE_SHIFT));
+    return true;
+  }
+  return false;
+}
+
+static void fill_code(const state *st, const type_entry *entry) {
+  if (entry->packing >= PACKING_PUBLIC_COUNT || (uintptr_t)entry->type >> CODE_SHIFT != 0)
+    return;
+  const size_t code = (size_t)entry->packing | (entry->has_value ? CODE_VALUE : 0) | entry->itemsize << CODE_SIZE_SHIFT;
+  const bool is_free = shared_get(place_of_code(st, entry->type, 0)) == 0;
+  shared_set(place_of_code(st, entry->type, is_free ? 0 : 1), (uintptr_t)entry->type | code << CODE_SHIFT);
+}
+
+static void empty_code(state *st, const void *type) {
+  for (size_t which = 0; which < 2; which++)
+    shared_set(place_of_code(st, type, which), 0);
+}
+
 /* Runs Python code. */
 void types_unref(type_entry *entry) {
   Py_XDECREF(entry->weak);
@@ -48,6 +85,8 @@ bool types_read(const state *st, const void *type, type_entry *out) {
   read_begin(st);
   const type_entry *known = find(st, type);
   *out = known != NULL ? *known : (type_entry){0};
+  if (known != NULL)
+    fill_code(st, known);
   for (size_t i = 0; i < ATTRIBUTES; ++i)
     Py_XINCREF(out->attributes[i].property);
   Py_XINCREF(out->given);
@@ -92,6 +131,7 @@ static int store(state *st, type_entry item) {
     type_entry *slot = cch__table_enter(&st->base.types, sizeof item, item.type);
     old = *slot;
     *slot = item;
+    empty_code(st, item.type);
   }
   write_end(st);
   types_unref(&old);
@@ -162,6 +202,7 @@ static PyObject *types_forget(PyObject *module, PyObject *weak) {
   for (type_entry *entry = NULL; (entry = next_entry(st, entry)) != NULL;)
     if (entry->weak == weak) {
       old = *entry;
+      empty_code(st, old.type);
       cch__table_remove(&st->base.types, sizeof *entry, entry);
       break;
     }
@@ -185,6 +226,8 @@ void types_clear(state *st) {
   /* The table is emptied before anything is released, because releasing can run code that uses it. */
   cch__table old = st->base.types;
   st->base.types = (cch__table){0};
+  for (size_t i = 0; i < TYPE_CODES; i++)
+    shared_set(&st->base.codes[i], 0);
   for (type_entry *entry = NULL; (entry = cch__table_next(&old, sizeof *entry, entry)) != NULL;)
     types_unref(entry);
   cch__table_free(&old);

@@ -68,6 +68,11 @@ int types_visit(state *st, visitproc visit, void *arg);
 void types_clear(state *st);
 
 /*
+ * Copies the entry of a type that was registered with a code. That takes no lock and no reference, so types_unref() is
+ * not called. Returns false for all other types, and if the entry was not read before.
+ */
+bool types_read_code(const state *st, const void *type, type_entry *out);
+/*
  * Copies the entry of a type, with references that types_unref() releases. Returns false if the type is not registered;
  * types_unref() then does nothing.
  */

@@ -68,19 +68,24 @@ static int keep(const destination *to, PyObject *object, PyObject *more) {
   return more ? owners_add(to->keep, to->index, NULL, more) : 0;
 }
 
-/* If memory that is already kept is on another device than the launch, Python code checks that this can access it. */
-static int check_access(const destination *to, PyObject *value, uint64_t address, int device) {
-  /* An empty array has no address, so no device is compared. */
-  if (device == to->device || device == ANY_DEVICE || to->device == UNCHECKED_DEVICE || address == 0)
-    return 0;
+/* Python code checks that the device of the launch can access memory of another device. */
+static int check_other_device(const destination *to, PyObject *value, uint64_t address) {
   PyObject *result =
       PyObject_CallFunction(to->st->faces.check_device, "OKi", value, (unsigned long long)address, to->device);
   Py_XDECREF(result);
   return result ? 0 : -1;
 }
 
-/* Stores the address of memory that is already kept, and checks that the launch can access it. */
-static int store_checked(const destination *to, PyObject *value, uint64_t address, int device) {
+/* Checks that the launch can access memory that is already kept. */
+static inline int check_access(const destination *to, PyObject *value, uint64_t address, int device) {
+  /* An empty array has no address, so no device is compared. */
+  return to->device == UNCHECKED_DEVICE || device == to->device || device == ANY_DEVICE || address == 0
+             ? 0
+             : check_other_device(to, value, address);
+}
+
+/* Stores the address of such memory, and checks it. */
+static inline int store_checked(const destination *to, PyObject *value, uint64_t address, int device) {
   store(to, address);
   return check_access(to, value, address, device);
 }
@@ -239,7 +244,7 @@ int pack_place(const destination *to, PyObject *value, PyObject *place) {
 int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object read) {
   dl_tensor tensor;
   cch_deviceptr *box = NULL;
-  if (PyType_IsSubtype(Py_TYPE(value), to->st->view_type)) {
+  if (read == exchange_tensor && PyType_IsSubtype(Py_TYPE(value), to->st->view_type)) {
     tensor = ((const view *)value)->tensor; /* this module made the tensor, so it is not checked */
     box = ((const view *)value)->box;
     if (box != NULL && memory_check(to->st, box) < 0)
@@ -398,8 +403,6 @@ static int pack_interface(const destination *to, PyObject *value, PyObject *inte
 }
 
 int pack_array(const destination *to, PyObject *value, const type_entry *how) {
-  if (how->packing == PACKING_EXCHANGE)
-    return pack_exchanged(to, value, how->exchange->tensor_from_object);
   if (how->packing == PACKING_PATHS)
     return check_takes_address(to, value) < 0 ? -1 : pack_by_paths(to, value, how);
   PyObject *interface = PyObject_GetAttr(value, to->st->names.interface);

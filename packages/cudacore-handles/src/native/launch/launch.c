@@ -196,8 +196,9 @@ static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t
     return PyErr_Format(PyExc_TypeError,
                         "launch() takes a stream, a config, a kernel and its arguments, but %zd %s given", count,
                         count == 1 ? "was" : "were");
-  /* A new reference, because other code can close a builder while the call runs. */
-  PyObject *stream = stream_or_builder(st, arguments[0]), *settings = arguments[1], *face = arguments[2];
+  PyObject *stream = arguments[0], *settings = arguments[1], *face = arguments[2], *held = NULL;
+  if ((PyObject *)Py_TYPE(stream) != st->faces.stream) /* other code can close a builder while the call runs */
+    stream = held = stream_or_builder(st, stream);
   bool ready = is_stream(st, stream) && (PyObject *)Py_TYPE(settings) == st->faces.config &&
                (PyObject *)Py_TYPE(face) == st->faces.kernel && kernel_has_layout((kernel *)face);
   unsigned shared = ready ? ((config *)settings)->config.shared_bytes : 0;
@@ -209,7 +210,7 @@ static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t
     result = launch_faces(st, stream, settings, face, given);
   else if (checked != NULL)
     result = launch_faces(st, PyTuple_GetItem(checked, 0), settings, PyTuple_GetItem(checked, 2), given);
-  Py_DECREF(stream);
+  Py_XDECREF(held);
   Py_XDECREF(checked);
   return result;
 }

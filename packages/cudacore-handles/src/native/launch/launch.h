@@ -34,6 +34,7 @@ enum { OWNERS_INLINE = 16 };
 typedef struct owners {
   Py_ssize_t count, room; /* room: size of the array on the heap; 0 while the inner one is used */
   bool for_call;          /* the owners are for one call, whose caller keeps the arguments themselves alive */
+  bool releases;          /* whether an item has something to release: not all of them are BORROWED */
   owned *heap;
   owned inside[OWNERS_INLINE];
 } owners;
@@ -41,6 +42,7 @@ typedef struct owners {
 static inline void owners_init(owners *self, bool for_call) {
   self->count = self->room = 0;
   self->for_call = for_call;
+  self->releases = false;
   self->heap = NULL;
 }
 static inline owned *owners_items(owners *self) { return self->heap ? self->heap : self->inside; }

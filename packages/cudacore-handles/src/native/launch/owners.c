@@ -25,21 +25,30 @@ static void unref_items(owned *items, Py_ssize_t count) {
       Py_XDECREF(items[i].object);
 }
 
-static int add(owners *self, owned item) {
-  Py_ssize_t room = self->heap != NULL ? self->room : OWNERS_INLINE;
-  if (self->count == room) {
-    owned *heap = PyMem_Realloc(self->heap, 2 * (size_t)room * sizeof *heap);
-    if (heap == NULL) {
-      PyErr_NoMemory();
-      unref_items(&item, 1);
-      return -1;
-    }
-    if (self->heap == NULL)
-      memcpy(heap, self->inside, sizeof self->inside);
-    self->heap = heap;
-    self->room = 2 * room;
+static Py_ssize_t room_of(const owners *self) { return self->heap != NULL ? self->room : OWNERS_INLINE; }
+
+/* Makes more room; returns -1 with an exception if there is no memory. */
+static int grow(owners *self) {
+  const Py_ssize_t room = 2 * room_of(self);
+  owned *heap = PyMem_Realloc(self->heap, (size_t)room * sizeof *heap);
+  if (heap == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  if (self->heap == NULL)
+    memcpy(heap, self->inside, sizeof self->inside);
+  self->heap = heap;
+  self->room = room;
+  return 0;
+}
+
+static inline int add(owners *self, owned item) {
+  if (self->count == room_of(self) && grow(self) < 0) {
+    unref_items(&item, 1);
+    return -1;
   }
   owners_items(self)[self->count++] = item;
+  self->releases |= item.how != BORROWED;
   return 0;
 }
 
@@ -70,8 +79,11 @@ int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *
 }
 
 void owners_unref(owners *self) {
-  if (self->count == 0)
+  if (!self->releases) {
+    PyMem_Free(self->heap);
+    owners_init(self, self->for_call);
     return;
+  }
   owners taken;
   taken.count = self->count;
   taken.heap = self->heap;

@@ -219,8 +219,9 @@ static int pack_by_entry(const destination *to, PyObject *value, const type_entr
   switch (how->packing) {
   case PACKING_POINTER:
     return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
-  case PACKING_ARRAY:
   case PACKING_EXCHANGE:
+    return pack_exchanged(to, value, how->exchange->tensor_from_object);
+  case PACKING_ARRAY:
   case PACKING_PATHS:
     return pack_array(to, value, how);
   case PACKING_TENSOR_MAP:
@@ -250,6 +251,9 @@ static int pack_registered(const destination *to, PyObject *value, type_entry *l
   if ((PyObject *)Py_TYPE(value) == to->st->faces.buffer)
     return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
   if (last->type != Py_TYPE(value)) {
+    type_entry known;
+    if (types_read_code(to->st, Py_TYPE(value), &known))
+      return pack_by_entry(to, value, &known);
     forget(last);
     if (look_up(to->st, value, last) < 0)
       return -1;

@@ -89,7 +89,7 @@ static int raise_read_only(const char *what) {
                      what);
 }
 
-static int tensor_from_object(void *object, dl_tensor *out) {
+int exchange_tensor(void *object, dl_tensor *out) {
   const state *st = state_here();
   if (st == NULL)
     return -1;
@@ -210,7 +210,7 @@ static dl_exchange_api exchange_api = {
     .managed_tensor_allocator = managed_allocator,
     .managed_tensor_from_object = managed_from_object,
     .managed_tensor_to_object = managed_to_object,
-    .tensor_from_object = tensor_from_object,
+    .tensor_from_object = exchange_tensor,
     .current_work_stream = current_work_stream,
 };
 

@@ -108,6 +108,9 @@ int add_tensor_map_type(PyObject *module, state *st);
 /* Gets the DLPack device of a Buffer's memory. Returns -1 with an exception on failure. */
 int buffer_device(const state *st, PyObject *buffer, dl_device *out);
 
+/* The function of our exchange API that describes a Buffer or a view. */
+int exchange_tensor(void *object, dl_tensor *out);
+
 /* Adds the capsule of our exchange API to the module, and the function that exports tensors in capsules. */
 int add_exchange_api(PyObject *module);
 
