@@ -583,7 +583,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(requires=["build"], default=False)
 def instructions(session: nox.Session) -> None:
-    """Count the instructions of each row on a driver that does nothing, and compare them with the record.
+    """Count the instructions of each row, without those of the driver, and compare them with the record.
 
     ``-- --compare before=FOLDER`` compares with another version, installed in a folder; ``-- --record`` makes the
     counts the new record. Needs valgrind.

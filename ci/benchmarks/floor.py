@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,12 +12,11 @@ from pathlib import Path
 
 from cuda.pathfinder import find_nvidia_header_directory
 
-from rows import FIRST_VALUE, KERNELS, OURS, TARGET, TINY
+import cudacore_sim
+from rows import FIRST_VALUE, KERNELS, LARGE, LAUNCHES, MAX_THREADS, NODES, OURS, ROWS, TARGET, TINY, Row
 
 SOURCE = Path(__file__).resolve().with_name("floor.c")
-NULL_DRIVER = SOURCE.with_name("null_driver.c")
 DRIVER = "libcuda.so.1"
-SHARED = ("-fPIC", "-shared", f"-Wl,-soname,{DRIVER}")
 KERNELS_FILE = f"kernels.{TARGET}"
 FIRST_FILE, SOURCE_FILE = f"first.{TARGET}", "first.cu"
 
@@ -28,8 +28,6 @@ options = core.ProgramOptions(arch=f"sm_{{core.Device(0).arch}}", std="c++17")
 with open(sys.argv[1], "wb") as file:
     file.write(core.Program(sys.stdin.read(), "c++", options).compile("{TARGET}").code)
 """
-
-
 FIND = f"import {OURS} as core; print(core.Device(0).name)"
 
 
@@ -50,33 +48,29 @@ def compiler() -> str | None:
     return shutil.which((os.environ.get("CC") or "cc").split()[-1])
 
 
+def measured(row: Row) -> str:
+    """Return the C code that measures a row."""
+    calls = " ".join(f"CHECK({call});" for call in row.c.split("; "))
+    return f"ROW({json.dumps(row.name)}, {row.number}, {row.repeat}, {row.per}, {calls});"
+
+
 def build(folder: Path) -> Path | None:
     """Compile the floor into a folder; return the path of the program.
 
-    Without a C compiler or cuda.h, print a message to stderr and return None. The program is linked to a libcuda.so.1
-    whose functions are empty, so that no driver is needed.
+    Without a C compiler or cuda.h, print a message to stderr and return None. The program is linked to the simulated
+    driver, so that no other one is needed. It loads the libcuda.so.1 that the machine has.
     """
-    objects = compile_c(folder / "floor.o", "-O2", str(SOURCE), "-c")
-    if objects is None:
-        return None
-    undefined = subprocess.check_output(["nm", "--undefined-only", str(objects)], text=True).split()
-    (folder / "empty.c").write_text("\n".join(f"void {name}(void) {{}}" for name in undefined if name[:2] == "cu"))
-    empty = compile_c(folder / "empty" / DRIVER, str(folder / "empty.c"), *SHARED)
-    # The driver can be older than cuda.h, and lack functions that are not called.
-    return compile_c(folder / "floor", str(objects), str(empty), "-Wl,-z,lazy", "-pthread")
-
-
-def build_null_driver(folder: Path) -> Path | None:
-    """Compile the driver that does nothing into a folder; return the path of the library, or None like build()."""
-    return compile_c(folder / DRIVER, "-O2", str(NULL_DRIVER), "-fvisibility=hidden", *SHARED)
-
-
-def compile_c(output: Path, *arguments: str) -> Path | None:
-    output.parent.mkdir(parents=True, exist_ok=True)
     include = find_nvidia_header_directory("cudart")
     if not compiler() or not include:
         missing = "cuda.h: python -m pip install nvidia-cuda-runtime" if compiler() else "a C compiler"
-        print(f"no {output.name}: there is no {missing}", file=sys.stderr)
+        print(f"no floor: there is no {missing}", file=sys.stderr)
         return None
-    subprocess.run([str(compiler()), "-std=gnu11", f"-I{include}", *arguments, "-o", str(output)], check=True)
-    return output
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "rows.inc").write_text("\n".join(map(measured, filter(lambda row: row.c, ROWS))) + "\n")
+    numbers = {"NODES": NODES, "LARGE": LARGE, "MAX_THREADS": MAX_THREADS, "LAUNCHES": LAUNCHES}
+    defined = [f"-D{name}={value}" for name, value in numbers.items()]
+    options = ["-std=gnu11", "-O2", "-Wl,-z,lazy", "-pthread", f"-I{include}", f"-I{folder}", *defined]
+    # Lazy, because the driver can be older than cuda.h, and lack functions that are not called.
+    command = [str(compiler()), *options, str(SOURCE), cudacore_sim.get_library(), "-o", str(folder / "floor")]
+    subprocess.run(command, check=True)
+    return folder / "floor"

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Count the instructions of each row, of cudacore and ``cuda.core``, on a driver that does nothing.
+"""Count the instructions of each row, of cudacore and ``cuda.core``, without those of the driver.
 
-Unlike times, instructions do not depend on what else a machine does. valgrind counts them, and null_driver.c, a
-libcuda.so.1, answers all calls. The table also has the number of the driver's calls; ``--calls`` prints their names.
-Rows that need other libraries, compilers or several threads are left out.
+Unlike times, instructions do not depend on what else a machine does. valgrind counts them, on the simulated driver.
+What is executed between a call of the driver and its return is not counted. The table also has the number of the
+driver's calls; ``--calls`` prints their names. Rows that need other libraries, compilers or several threads are left
+out.
 
 The counts depend on the version of Python, on the compiler and on the machine's instructions. So they are compared with
 a record, instructions.json, only where it is of the same environment; ``--record`` adds this one, or replaces it.
@@ -22,16 +23,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+import cudacore_sim
 import floor
-from measure import cores, select
+from measure import Candidate, cores, select
 from rows import BASELINE, LARGE, OURS, TARGET, Row
 from run import compared, modules_of
 
-HERE = Path(__file__).resolve().parent
-RECORD = HERE / "instructions.json"
+RECORD = Path(__file__).resolve().with_name("instructions.json")
 GROWTH = 1.02
 
 
@@ -48,28 +50,82 @@ def counted(row: Row) -> bool:
     return row.gpu and without_others and row.per != LARGE and "second column" not in row.name
 
 
-def count(rows: list[Row], options: argparse.Namespace, folder: Path) -> tuple[dict[str, dict[str, Any]], Any]:
-    """Return the counts of each candidate by row, or texts why there are none, and the driver's calls."""
+@dataclass
+class Count:
+    """The instructions of a row, and its calls of the driver by name; or a note why there are none."""
+
+    instructions: float = 0
+    calls: dict[str, float] = field(default_factory=dict)
+    note: str = ""
+
+
+def read_profile(path: Path) -> tuple[int, Counter[str]]:
+    """Return the number of instructions outside of the driver, and the calls of the driver by name.
+
+    In a profile, an object or a function has a number; its name follows where it is first mentioned. The line after
+    ``calls=`` has the instructions of the called function and of all that it called. A call of the driver from the C
+    library is one of its own, for example by pthread_once().
+    """
+    names: dict[str, str] = {}
+    total, source, target, function = 0, "", "", ""
+    calls: Counter[str] = Counter()
+    lines = iter(path.read_text(encoding="utf-8").splitlines())
+    for line in lines:
+        key, _, value = line.partition("=")
+        number, _, name = value.partition(" ")
+        number = key.removeprefix("c") + number
+        if name:
+            names[number] = name
+        if key == "ob":
+            source = target = names[number]
+        elif key == "cob":
+            target = names[number]
+        elif key == "cfn":
+            function = names[number]
+        elif key == "calls":
+            inclusive = int(next(lines).split()[1])
+            if floor.DRIVER in target and floor.DRIVER not in source and "/libc.so" not in source:
+                total -= inclusive
+                calls[function] += int(value.split()[0])
+            target = source
+        elif line.startswith("totals: "):
+            total += int(line.split()[1])
+    return total, calls
+
+
+def count(rows: list[Row], candidate: Candidate, profile: Path) -> dict[str, Count]:
+    """Return the counts of a candidate by row.
+
+    They are the difference of two loops, so that whatever happens once in a loop makes no difference.
+    """
+    tool = ["--tool=callgrind", "--dump-before=getppid", f"--callgrind-out-file={profile}", f"--log-file={profile}.log"]
+    candidate.command = ["valgrind", *tool, *candidate.command]
+    counts = {}
+    for name, values in candidate.run(rows, cores()[0]).items():
+        if isinstance(values, str):
+            counts[name] = Count(note=values)
+            continue
+        number, *loops = values
+        (once, calls), (twice, more) = (read_profile(Path(f"{profile}.{loop:.0f}")) for loop in loops)
+        counts[name] = Count((twice - once) / number, {key: value / number for key, value in (more - calls).items()})
+    return counts
+
+
+def count_all(rows: list[Row], options: argparse.Namespace, folder: Path) -> dict[str, dict[str, Count]]:
+    """Return the counts of all candidates."""
     floor.compile_kernels(folder)
-    if options.profiles:
-        options.profiles.mkdir(parents=True, exist_ok=True)
-    library = floor.build_null_driver(folder)
-    if library is None:
-        sys.exit(2)
-    code = str(folder / floor.KERNELS_FILE)
-    results: dict[str, dict[str, Any]] = {}
-    calls: dict[str, dict[str, dict[str, float]]] = {}
+    profiles = options.profiles or folder
+    profiles.mkdir(parents=True, exist_ok=True)
+    library = cudacore_sim.get_library()
+    path = os.pathsep.join(filter(None, (os.path.dirname(library), os.environ.get("LD_LIBRARY_PATH"))))
+    # valgrind has no room for the memory of a large device.
+    env = {"CUDACORE_DRIVER": library, "LD_LIBRARY_PATH": path, "PYTHONHASHSEED": "0", "CUDACORE_SIM_MEMORY": "8G"}
+    results = {}
     for each in modules_of(options):
-        profile = (options.profiles or folder) / each.name
-        path = os.pathsep.join(filter(None, (str(library.parent), os.environ.get("LD_LIBRARY_PATH"))))
-        each.env |= {"CUDACORE_DRIVER": str(library), "LD_LIBRARY_PATH": path, "PYTHONHASHSEED": "0"}
-        each.env |= {"NULL_DRIVER_CODE": code, "NULL_DRIVER_PROFILE": str(profile)}
-        log = f"--log-file={profile}.log"
-        valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={profile}", log]
-        each.command = [*valgrind, *each.command]
-        results[each.name] = each.run([row for row in rows if not row.ours or each.name != BASELINE], cores()[0])
-        calls[each.name] = each.calls
-    return results, calls
+        each.env |= env | {"COMPILED_KERNELS": str(folder / floor.KERNELS_FILE)}
+        own = [row for row in rows if not row.ours or each.name != BASELINE]
+        results[each.name] = count(own, each, profiles / each.name)
+    return results
 
 
 def main() -> int:
@@ -87,17 +143,15 @@ def main() -> int:
 
     rows = [row for row in select(options.only) if counted(row)]
     with tempfile.TemporaryDirectory() as folder:
-        results, calls = count(rows, options, Path(folder))
+        results = count_all(rows, options, Path(folder))
     records = json.loads(RECORD.read_text(encoding="utf-8"))
     where = environment()
+    reference = records.get(where, {})
     if options.compare:
-        before = results[options.compare[0][0]]
-        reference = {name: value[0] for name, value in before.items() if isinstance(value, list)}
-    else:
-        reference = records.get(where, {})
-    grown = print_table(rows, results, calls, reference, names=options.calls)
+        reference = {name: each.instructions for name, each in results[options.compare[0][0]].items()}
+    grown = print_table(rows, results, reference, names=options.calls)
     if options.record:
-        counts = {name: round(value[0], 1) for name, value in results[OURS].items() if isinstance(value, list)}
+        counts = {name: round(each.instructions, 1) for name, each in results[OURS].items() if not each.note}
         records[where] = records.get(where, {}) | counts
         RECORD.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
     elif not reference:
@@ -106,25 +160,25 @@ def main() -> int:
     return 1 if grown and not options.record else 0
 
 
-def print_table(rows: list[Row], results: Any, calls: Any, reference: dict[str, float], *, names: bool) -> list[str]:
+def print_table(
+    rows: list[Row], results: dict[str, dict[str, Count]], reference: dict[str, float], *, names: bool
+) -> list[str]:
     """Print a line for each row; return the names of the rows that have become longer."""
-    columns = list(results)
     width = max(len(row.name) for row in rows)
-    print(" " * width, *(f"{name:>10}" for name in [*columns, "x peer", "x before", "calls", "of peer"]))
+    print(" " * width, *(f"{name:>10}" for name in [*results, "x peer", "x before", "calls", "of peer"]))
     grown = []
     for row in rows:
-        counts = {name: each[row.name][0] for name, each in results.items() if isinstance(each.get(row.name), list)}
-        ours, peer, before = counts.get(OURS), counts.get(BASELINE), reference.get(row.name)
-        ratios = [f"{ours / each:.2f}" if ours and each else "-" for each in (peer, before)]
-        number = [f"{sum(calls[name].get(row.name, {}).values()):.3g}" for name in (OURS, BASELINE) if name in calls]
-        cells = [f"{counts[name]:,.0f}" if name in counts else "-" for name in columns]
-        print(row.name.ljust(width), *(f"{cell:>10}" for cell in [*cells, *ratios, *number]))
-        for name in (OURS, BASELINE) if names else ():
-            print(f"    {name}:", ", ".join(f"{f} {n:.3g}" for f, n in calls[name].get(row.name, {}).items()))
-        for name, each in results.items():
-            if isinstance(each.get(row.name), str):
-                print(f"    {name}: {each[row.name]}")
-        if ours is None or (before and ours > before * GROWTH):
+        counts = {name: each.get(row.name, Count()) for name, each in results.items()}
+        ours, peer = counts[OURS], counts.get(BASELINE, Count())
+        before = reference.get(row.name, 0)
+        ratios = [f"{ours.instructions / each:.2f}" if each else "-" for each in (peer.instructions, before)]
+        numbers = [f"{sum(each.calls.values()):.3g}" for each in (ours, peer)]
+        cells = [f"{each.instructions:,.0f}" if each.instructions else "-" for each in counts.values()]
+        print(row.name.ljust(width), *(f"{cell:>10}" for cell in [*cells, *ratios, *numbers]))
+        for name, each in counts.items():
+            if each.note or (names and name in (OURS, BASELINE)):
+                print(f"    {name}:", each.note or ", ".join(f"{key} {value:.3g}" for key, value in each.calls.items()))
+        if ours.note or (before and ours.instructions > before * GROWTH):
             grown.append(row.name)
     return grown
 

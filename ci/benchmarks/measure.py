@@ -48,7 +48,6 @@ class Candidate:
     env: dict[str, str] = field(default_factory=dict)
     folder: Path = Path()  # the folder with the files of floor.compile_kernels()
     version: str | None = None
-    calls: dict[str, dict[str, float]] = field(default_factory=dict)  # of the driver, by row: see instructions.py
 
     def start(self, command: list[str], where: set[int]) -> subprocess.CompletedProcess[str]:
         """Run a command on the given cores only."""
@@ -71,17 +70,14 @@ class Candidate:
     def run_worker(self, rows: list[Row], where: set[int]) -> Measurements:
         if not rows:
             return {}
-        process = self.start([*self.command, *(self.row_name(row) for row in rows)], where)
+        process = self.start([*self.command, *(row.name for row in rows)], where)
         if process.returncode:
             return dict.fromkeys((row.name for row in rows), reason(process))
-        return self.read(process.stdout, rows)
+        return self.read(process.stdout)
 
-    def row_name(self, row: Row) -> str:
-        return row.name
-
-    def read(self, output: str, rows: list[Row]) -> Measurements:
-        report = json.loads(output)
-        self.version, self.calls = report["version"], report["calls"]
+    def read(self, output: str) -> Measurements:
+        report: dict[str, Any] = json.loads(output)
+        self.version = report["version"]
         return report["rows"]
 
     def time_process(self, row: Row, where: set[int]) -> list[float] | str:
@@ -107,15 +103,11 @@ class Candidate:
 
 
 class Floor(Candidate):
-    """The floor: the rows' driver calls in plain C. Several rows can be compared with the same row of the floor."""
+    """The floor: the rows' driver calls in plain C."""
 
-    def row_name(self, row: Row) -> str:
-        return row.floor_name
-
-    def read(self, output: str, rows: list[Row]) -> Measurements:
+    def read(self, output: str) -> Measurements:
         lines = (line.split("\t") for line in output.splitlines())
-        found = {name: [float(value) for value in values] for name, *values in lines}
-        return {row.name: found[row.floor_name] for row in rows if row.floor_name in found}
+        return {name: [float(value) for value in values] for name, *values in lines}
 
     def time_process(self, row: Row, where: set[int]) -> list[float] | str:
         command = [self.command[0], "--first", str(self.folder / floor.FIRST_FILE)]

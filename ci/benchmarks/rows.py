@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of the benchmark, one for each operation. A new row is added here, and its C counterpart to floor.c.
+"""The rows of the benchmark, one for each operation: in Python, and the calls of the driver in C.
 
 ``timeit`` executes the statement of a row in the namespace that worker.py builds. The text is the same for every
 module, so it uses only documented names of ``cuda.core``, except in rows that only cudacore has.
@@ -57,7 +57,7 @@ class Row:
     Attributes
     ----------
     name : str
-        The name of the row, also in floor.c.
+        The name of the row.
     statement : str
         The Python code that is timed. Of a row that is timed as a whole process, its subject: see measure.py.
     number, repeat : int
@@ -76,8 +76,9 @@ class Row:
         The candidate that the row is compared with, or the name of a row that is measured in the same process.
     extra : float
         Nanoseconds that the row may take in addition.
-    floor : str, optional
-        The name of the row in floor.c, if it differs.
+    c : str
+        The calls of the driver that an execution makes, in C, separated by ``; ``; "" leaves plain C out. floor.c has
+        the variables and functions.
     uses : str, optional
         What the row needs beside the usual namespace: "graphs", "pools", "sharing" (another process), "threads" (a
         process and cores of its own), "process" (a whole process is timed), or a library. If that is not installed, the
@@ -97,22 +98,26 @@ class Row:
     ratio: float | None = None
     to: str = BASELINE
     extra: float = 0.0
-    floor: str | None = None
+    c: str = ""
     uses: str | None = None
     per: int = 1
 
-    @property
-    def floor_name(self) -> str:
-        return self.floor or self.name
 
-
-NODES, PREDECESSORS, LARGE = 1000, 100, 100_000  # numbers of nodes in the graphs; floor.c has the same numbers
-MAX_THREADS, LAUNCHES = 16, 20_000  # concurrent threads, and launches of all together; floor.c has the same numbers
+NODES, PREDECESSORS, LARGE = 1000, 100, 100_000  # numbers of nodes in the graphs
+MAX_THREADS, LAUNCHES = 16, 20_000  # concurrent threads, and launches of all together
 MIXED = ", buffer, f32, i32, 3.0, u64"
 ALLOCATE = "allocate(1024, stream=stream).close(stream)"
 INTS2, INTS8, RAW_KERNEL = "launch, 2 ints", "launch, 8 ints", "CuPy's RawKernel, 8 arrays"
 POOL, DENSE = "buffer of a pool", "copy of a view, 4 MiB, dense"
 OWN_POOL, OWN_ALLOCATOR = "cupy.empty, CuPy's pool", "torch.empty, PyTorch's allocator"
+
+# Calls of the driver in C: see Row.c.
+CREATE_STREAM = "cuStreamCreateWithPriority(&made_stream, CU_STREAM_NON_BLOCKING, 0); cuStreamDestroy(made_stream)"
+CREATE_EVENT = "cuEventCreate(&made_event, CU_EVENT_DISABLE_TIMING); cuEventDestroy(made_event)"
+WAIT, COPY = "cuStreamWaitEvent(stream, event, 0)", "cuMemcpyAsync(other, buffer, 4096, stream)"
+ALLOCATE_IN_C = "cuMemAllocAsync(&made, 1024, stream); cuMemFreeAsync(made, stream)"
+LOAD_IN_C = 'load(); cuLibraryGetKernel(&found, loaded, "k0"); cuLibraryUnload(loaded)'
+ADD_KERNELS, CAPTURE = "cuGraphDestroy(build(&kernel_node, NODES, true, true))", "cuGraphDestroy(capture(NODES))"
 
 # Rows whose work is queued on the stream: the queue of the driver has room for about a thousand launches.
 queued = partial(Row, repeat=15, drain=True)
@@ -120,20 +125,27 @@ allocating = partial(Row, number=2_000, drain=True)
 # Rows of operations on all nodes of a graph.
 on_nodes = partial(Row, number=3, repeat=5, uses="graphs", per=NODES)
 adding = partial(on_nodes, ratio=0.45)
+running = partial(Row, drain=True, uses="graphs")
 
 
 def launch(name: str, kernel: str, args: str, ratio: float | None = None, **settings: Any) -> Row:
-    return queued(f"launch, {name}", f"launch(stream, config, {kernel}{args})", ratio=ratio, **settings)
+    statement = f"launch(stream, config, {kernel}{args})"
+    return queued(f"launch, {name}", statement, ratio=ratio, c=launch_in_c(kernel), **settings)
+
+
+def launch_in_c(kernel: str) -> str:
+    return f"launch({kernel}, {'mixed' if kernel == 'k5' else 'all_pointers'})"
 
 
 def from_threads(count: int, kind: str = "one kernel", **settings: Any) -> Row:
     """Return a row that launches from several threads at the same time, each on its own stream."""
     name = f"launch, {count} threads at once" + (f", {kind}" if kind != "one kernel" else "")
     statement = f"launch_from_threads({count}, {kind!r})"
-    return Row(name, statement, 1, 5, drain=True, ratio=1.0, uses="threads", per=LAUNCHES, **settings)
+    c = f"launch_from_threads({count})" if kind != "own kernels" else ""
+    return Row(name, statement, 1, 5, drain=True, ratio=1.0, uses="threads", per=LAUNCHES, c=c, **settings)
 
 
-def prepared(name: str, kernel: str, args: str, statement: str, floor: str | None = None) -> Row:
+def prepared(name: str, kernel: str, args: str, statement: str) -> Row:
     return queued(
         f"prepared launch, {name}",
         statement,
@@ -142,7 +154,7 @@ def prepared(name: str, kernel: str, args: str, statement: str, floor: str | Non
         ratio=1.15,
         to=FLOOR,
         extra=150.0,
-        floor=f"launch, {floor or name}",
+        c=launch_in_c(kernel),
     )
 
 
@@ -174,28 +186,28 @@ def copying(name: str, source: str, **settings: Any) -> Row:
 ROWS = (
     launch("0 arguments", "k0", "", 0.95),
     launch("1 pointer", "k1", ", pointer", 0.91),
-    launch("1 Buffer", "k1", ", buffer", 0.95, floor="launch, 1 pointer"),
+    launch("1 Buffer", "k1", ", buffer", 0.95),
     launch("5 mixed", "k5", MIXED, 0.90),
     launch("17 pointers", "k17", ", *pointers17", 0.86),
-    launch("17 Buffers", "k17", ", *buffers17", 0.95, floor="launch, 17 pointers"),
+    launch("17 Buffers", "k17", ", *buffers17", 0.95),
     launch("257 pointers", "k257", ", *pointers257", 0.56),
     prepared("0 arguments", "k0", "", "prepared()"),
     prepared("1 pointer", "k1", ", pointer", "prepared(pointer)"),
     prepared("5 mixed", "k5", MIXED, "prepared(buffer, f32, i32, 3.0, u64)"),
     prepared("17 pointers", "k17", ", *pointers17", "prepared(*pointers17)"),
     prepared("257 pointers", "k257", ", *pointers257", "prepared(*pointers257)"),
-    prepared("257 as a block", "k257", ", *pointers257", "prepared.block[:] = packed257; prepared()", "257 pointers"),
+    prepared("257 as a block", "k257", ", *pointers257", "prepared.block[:] = packed257; prepared()"),
     Row("Device()", "Device()", 20_000),
-    Row("device.set_current", "device.set_current()", 20_000),
-    Row("stream create and close", "device.create_stream().close()", ratio=1.0),
-    Row("stream.sync, idle", "stream.sync()", 2_000),
-    Row("event create and close", "device.create_event().close()", 5_000, ratio=1.0),
-    Row("stream.record(event)", "stream.record(event)", 2_000, drain=True, ratio=1.0),
-    Row("stream.wait(event)", "stream.wait(event)", 2_000, drain=True, ratio=1.0),
-    Row("event.is_done", "event.is_done", 5_000),
-    Row("event.sync, done", "event.sync()", 5_000),
-    Row("event - event", "late - early", 5_000, ratio=1.0),
-    allocating("buffer allocate and close", f"device.{ALLOCATE}", ratio=1.0),
+    Row("device.set_current", "device.set_current()", 20_000, c="cuCtxSetCurrent(context)"),
+    Row("stream create and close", "device.create_stream().close()", ratio=1.0, c=CREATE_STREAM),
+    Row("stream.sync, idle", "stream.sync()", 2_000, c="cuStreamSynchronize(stream)"),
+    Row("event create and close", "device.create_event().close()", 5_000, ratio=1.0, c=CREATE_EVENT),
+    Row("stream.record(event)", "stream.record(event)", 2_000, drain=True, ratio=1.0, c="cuEventRecord(event, stream)"),
+    Row("stream.wait(event)", "stream.wait(event)", 2_000, drain=True, ratio=1.0, c=WAIT),
+    Row("event.is_done", "event.is_done", 5_000, c="cuEventQuery(event)"),
+    Row("event.sync, done", "event.sync()", 5_000, c="cuEventSynchronize(event)"),
+    Row("event - event", "late - early", 5_000, ratio=1.0, c="cuEventElapsedTime(&milliseconds, early, late)"),
+    allocating("buffer allocate and close", f"device.{ALLOCATE}", ratio=1.0, c=ALLOCATE_IN_C),
     allocating(POOL, f"pool.{ALLOCATE}", setup="pool = device.memory_resource", ours=True),
     *(
         allocating(
@@ -216,16 +228,16 @@ ROWS = (
         )
     ),
     queued("copy_batch, 100 buffers", "copy_batch(stream, sources, targets)", 50, ratio=1.0, per=100),
-    queued("buffer.copy_to, device", "buffer.copy_to(other, stream=stream)", ratio=1.0),
-    queued("buffer.fill", "buffer.fill(0, stream=stream)", ratio=1.0),
-    Row("object load and get_kernel", f"ObjectCode.from_{TARGET}(code).get_kernel('k0')", 50, 5),
+    queued("buffer.copy_to, device", "buffer.copy_to(other, stream=stream)", ratio=1.0, c=COPY),
+    queued("buffer.fill", "buffer.fill(0, stream=stream)", ratio=1.0, c="cuMemsetD8Async(buffer, 0, 4096, stream)"),
+    Row("object load and get_kernel", f"ObjectCode.from_{TARGET}(code).get_kernel('k0')", 50, 5, c=LOAD_IN_C),
     *(
         Row(f"compile to {name}", f"Program(TINY % next(serial), 'c++', options).compile({to!r})", 5, 5, gpu=False)
         for name, to in (("cubin", "cubin"), ("PTX", "ptx"))
     ),
     *(from_threads(count) for count in (1, 2, 4, 8, 16)),
     from_threads(8, "own kernels"),
-    from_threads(8, "prepared", ours=True, floor="launch, 8 threads at once"),
+    from_threads(8, "prepared", ours=True),
     Row("view of a Buffer", "from_buffer(buffer, (16, 16), dtype=np_f32)", 2_000),
     Row("view of a NumPy array", "from_any_interface(array, -1)", 2_000),
     Row("view.shape", "view.shape", 20_000),
@@ -239,36 +251,43 @@ ROWS = (
     Row("surface, create and close", "device.create_surface_object(resource=stores).close()", ratio=1.0),
     copying(DENSE, "dense"),
     copying("copy of a view, 4 MiB, every second column", "strided", ratio=2.0, to=DENSE),
-    adding("add kernel node, pointer", "add_kernels()"),
-    adding("add kernel node, Buffer", "add_kernels(buffer)", floor="add kernel node, pointer"),
+    adding("add kernel node, pointer", "add_kernels()", c=ADD_KERNELS),
+    adding("add kernel node, Buffer", "add_kernels(buffer)", c=ADD_KERNELS),
     on_nodes(
         "add kernel node, Buffer, in a batch",
         "add_many()",
         ours=True,
         ratio=1.5,
         to=FLOOR,
-        floor="add kernel node, pointer",
+        c=ADD_KERNELS,
     ),
     on_nodes(
-        "add 100,000 kernel nodes, in columns", "add_columns()", ours=True, ratio=1.15, to=FLOOR, number=1, per=LARGE
+        "add 100,000 kernel nodes, in columns",
+        "add_columns()",
+        ours=True,
+        ratio=1.15,
+        to=FLOOR,
+        number=1,
+        per=LARGE,
+        c="cuGraphDestroy(build(&kernel_node, LARGE, true, false))",
     ),
-    adding("add memset node", "add_memsets()"),
+    adding("add memset node", "add_memsets()", c="cuGraphDestroy(build(&memset_node, NODES, false, true))"),
     adding("add memcpy node, Buffers", "add_memcpys()"),
-    adding("add empty node", "add_empties()"),
+    adding("add empty node", "add_empties()", c="cuGraphDestroy(build(&empty_node, NODES, true, false))"),
     on_nodes("add and remove an edge", "add_edges()", ratio=2.0),
     adding("add callback node", "add_callbacks()"),
     adding("add event record node", "add_records()"),
     adding("add allocation and free node", "add_frees()"),
-    on_nodes("definition.nodes()", "chain.nodes()", number=10, ratio=0.30),
-    on_nodes("definition.edges()", "chain.edges()", number=10, ratio=0.30),
+    on_nodes("definition.nodes()", "chain.nodes()", number=10, ratio=0.30, c="list_nodes()"),
+    on_nodes("definition.edges()", "chain.edges()", number=10, ratio=0.30, c="list_edges()"),
     on_nodes("list(node.pred)", "list(join.pred)", number=100, ratio=0.5, per=PREDECESSORS),
     on_nodes("definition.instantiate", "chain.instantiate().close()", ratio=1.0),
-    on_nodes("capture 1000 launches", "capture().close()", ratio=0.9),
-    on_nodes("capture 1000 launches, prepared", "capture_prepared().close()", ratio=0.6, floor="capture 1000 launches"),
+    on_nodes("capture 1000 launches", "capture().close()", ratio=0.9, c=CAPTURE),
+    on_nodes("capture 1000 launches, prepared", "capture_prepared().close()", ratio=0.6, c=CAPTURE),
     on_nodes("complete 1000 captured launches", "captured.complete().close()", ratio=1.0),
     on_nodes("graph.update, 1000 nodes", "many.update(captured)", number=5, ratio=1.0),
-    queued("graph.launch, 1 node", "one_node.launch(stream)", 200, ratio=0.6, uses="graphs"),
-    Row("graph.launch, 1000 nodes", "many.launch(stream)", 20, 5, drain=True, ratio=1.0, uses="graphs"),
+    running("graph.launch, 1 node", "one_node.launch(stream)", 200, 15, ratio=0.6, c="cuGraphLaunch(one_node, stream)"),
+    running("graph.launch, 1000 nodes", "many.launch(stream)", 20, 5, ratio=1.0, c="cuGraphLaunch(many, stream)"),
     Row(
         "graph[node].update",
         "executable_node.update(config=config, kernel=k1, args=(pointer,))",
@@ -322,7 +341,7 @@ ROWS = (
             ("CuPy array, with a stream", "cupy2[0], int(stream.handle)", "cupy", 1.0),
         )
     ),
-    queued(RAW_KERNEL, "raw8(one, one, cupy8)", ours=True, uses="cupy", floor=INTS8),
+    queued(RAW_KERNEL, "raw8(one, one, cupy8)", ours=True, uses="cupy", c=launch_in_c("k8")),
     launch("8 CuPy arrays again", "k8", ", *cupy8", 0.9, to=RAW_KERNEL, ours=True, uses="cupy"),
     hooked(OWN_POOL, "cupy.empty(256, 'f4')"),
     hooked(

@@ -4,14 +4,11 @@
 
 usage: worker.py MODULE [ROW...]          ROW: the name of a row; default: all rows
 
-instructions.py sets $NULL_DRIVER_CODE, a file with the compiled kernels. Then instructions are counted instead of
-nanoseconds, and calls of the driver, too.
+instructions.py sets $COMPILED_KERNELS, a file. Then the result of a row is what instructions.py reads its profiles by.
 """
 
 from __future__ import annotations
 
-import collections
-import ctypes
 import importlib
 import importlib.util
 import itertools
@@ -32,7 +29,7 @@ import sharing
 from rows import KERNELS, LAUNCHES, MAX_THREADS, OURS, ROWS, TARGET, TINY, Row
 
 HANGS = 60.0  # seconds after which threads that launch count as deadlocked
-CODE = os.environ.get("NULL_DRIVER_CODE")
+CODE = os.environ.get("COMPILED_KERNELS")
 
 
 def prepare(core: types.ModuleType) -> dict[str, Any]:
@@ -179,33 +176,29 @@ def measure(row: Row, names: dict[str, Any]) -> list[float]:
     return [time * 1e9 for time in times[1:]]
 
 
-def count(row: Row, names: dict[str, Any], driver: ctypes.CDLL) -> tuple[list[float], dict[str, float]]:
-    """Return the number of instructions of a row's statement, and its calls of the driver by name.
+profiles = 0
 
-    They are the difference of two loops, so that whatever happens once in a loop makes no difference.
+
+def end_profile() -> float:
+    """End a profile, and begin the next one: callgrind does so at each call of getppid(). Return its number."""
+    global profiles
+    os.getppid()
+    profiles += 1
+    return profiles
+
+
+def count(row: Row, names: dict[str, Any]) -> list[float]:
+    """Execute a row's statement in loops of N, N and 2 N executions, each in a profile of its own.
+
+    Return the number of operations in N executions, and the numbers of the last two profiles.
     """
-    driver.null_clock.restype = ctypes.c_double
-    timer = timeit.Timer(row.statement, row.setup, driver.null_clock, names)
+    timer = timeit.Timer(row.statement, row.setup, end_profile, names)
     number = 1 if row.per > 1 or row.number == 1 else 20
-    timer.timeit(number)
-    counts = []
-    for times in (number, 2 * number):
-        before = calls_of(driver)
-        counts.append((timer.timeit(times), calls_of(driver) - before))
-    (once, calls), (twice, more) = counts
-    per = number * row.per
-    return [(twice - once) / per], {name: value / per for name, value in (more - calls).items()}
-
-
-def calls_of(driver: ctypes.CDLL) -> collections.Counter[str]:
-    """Return how often each function of the driver has been called."""
-    calls: collections.Counter[str] = collections.Counter()
-    name = ctypes.c_char_p()
-    number = 0
-    while (value := driver.null_calls(number, ctypes.byref(name))) or name.value:
-        calls[(name.value or b"").decode()] += value
-        number += 1
-    return calls
+    loops = []
+    for times in (number, number, 2 * number):
+        timer.timeit(times)
+        loops.append(profiles)
+    return [number * row.per, *loops[1:]]
 
 
 def main() -> None:
@@ -215,7 +208,6 @@ def main() -> None:
     core = importlib.import_module(module)
     names = prepare(core)
     results: dict[str, list[float] | str] = {}
-    calls: dict[str, dict[str, float]] = {}
     added = set()
     for row in ROWS:
         if (chosen and row.name not in chosen) or (row.ours and module != OURS) or row.uses == "process":
@@ -230,15 +222,12 @@ def main() -> None:
             if row.uses in NAMES and row.uses not in added:
                 names |= NAMES[row.uses](core, names)
                 added.add(row.uses)
-            if CODE:
-                results[row.name], calls[row.name] = count(row, names, ctypes.CDLL("libcuda.so.1"))
-            else:
-                results[row.name] = measure(row, names)
+            results[row.name] = count(row, names) if CODE else measure(row, names)
         except Exception as error:  # the failure is reported for this row only; the other rows are still measured
             results[row.name] = f"{type(error).__name__}: {error}".splitlines()[0]
             if isinstance(error, DeadlockError):
                 break
-    json.dump({"version": core.__version__, "rows": results, "calls": calls}, sys.stdout)
+    json.dump({"version": core.__version__, "rows": results}, sys.stdout)
     sys.stdout.flush()
     if any("DeadlockError" in str(result) for result in results.values()):
         os._exit(0)  # threads that hang would prevent a normal exit
