@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
 _WITH_GROUPS = 13010  # CUDA 13.1 added groups of different sizes, and work queues
 _MAX_UINT32 = 2**32 - 1
-_SCOPES = {
-    WorkqueueSharingScopeType.DEVICE_CTX: lib.CCH_WORKQUEUE_DEVICE,
-    WorkqueueSharingScopeType.GREEN_CTX_BALANCED: lib.CCH_WORKQUEUE_BALANCED,
-}
+# By their numbers (CUdevWorkqueueConfigScope).
+_SCOPES = (WorkqueueSharingScopeType.DEVICE_CTX, WorkqueueSharingScopeType.GREEN_CTX_BALANCED)
 # Hints for splits, and for resources that the driver refuses to combine.
 _HINTS = {
     lib.CCH_ENOSYMBOL: "This driver can only split into groups of one size, and takes no other options than count",
@@ -135,9 +133,7 @@ class SMResource(Made):
 
     @classmethod
     def _adopt(cls, raw: Any, device_id: int) -> SMResource:
-        fields = ffi.new("uint32_t[4]")
-        check(lib.cch_resource_sm(fields, fields + 1, fields + 2, fields + 3, raw))
-        count, min_size, alignment, flags = fields
+        count, min_size, alignment, flags = raw.fields
         if not alignment:  # drivers before CUDA 13.1 do not report the number, so the manual's is used
             min_size, alignment = _rules(device_id)
         return cls._with(
@@ -243,7 +239,7 @@ class SMResource(Made):
         return SMResource._adopt(ffi.new("cch_resource *", raw[0]), self._device_id)
 
     def _rest(self, raw: Any) -> SMResource:
-        return self._dry(0) if lib.cch_resource_kind(raw) == lib.CCH_RESOURCE_NONE else self._part(raw)
+        return self._dry(0) if raw.kind == lib.CCH_RESOURCE_NONE else self._part(raw)
 
     def _dry(self, count: int, together: int = 0) -> SMResource:
         fields = {"_device_id": self._device_id, "_min_size": self._min_size, "_alignment": together or self._alignment}
@@ -319,13 +315,8 @@ class WorkqueueResource(Made):
     _device_id: int
 
     def __repr__(self) -> str:
-        limit, scope = self._fields()
-        return f"<WorkqueueResource device={self._device_id} sharing_scope={str(scope)!r} concurrency_limit={limit}>"
-
-    def _fields(self) -> tuple[int, WorkqueueSharingScopeType]:
-        limit, number = ffi.new("uint32_t *"), ffi.new("int *")
-        check(lib.cch_resource_workqueue(limit, number, self._raw))
-        return limit[0], next(name for name, value in _SCOPES.items() if value == number[0])
+        settings = f"sharing_scope={str(self.sharing_scope)!r} concurrency_limit={self.concurrency_limit}"
+        return f"<WorkqueueResource device={self._device_id} {settings}>"
 
     @property
     def handle(self) -> int:
@@ -335,12 +326,12 @@ class WorkqueueResource(Made):
     @property
     def sharing_scope(self) -> WorkqueueSharingScopeType:
         """WorkqueueSharingScopeType: How queues are shared."""
-        return self._fields()[1]
+        return _SCOPES[self._raw.fields[2]]
 
     @property
     def concurrency_limit(self) -> int:
         """int: The expected number of streams that have work at the same time."""
-        return self._fields()[0]
+        return int(self._raw.fields[1])
 
     @property
     def device(self) -> Device:
@@ -359,12 +350,10 @@ class WorkqueueResource(Made):
             raise TypeError("options is required: WorkqueueResourceOptions(...) gives the settings")
         options = as_options(WorkqueueResourceOptions, options)
         options._check()  # check again: the caller may have changed fields after the constructor
-        limit, scope = self._fields()
         if options.concurrency_limit is not None:
-            limit = int(options.concurrency_limit)
+            self._raw.fields[1] = int(options.concurrency_limit)
         if options.sharing_scope is not None:
-            scope = WorkqueueSharingScopeType(options.sharing_scope)
-        check(lib.cch_resource_set_workqueue(self._raw, limit, _SCOPES[scope]))
+            self._raw.fields[2] = _SCOPES.index(WorkqueueSharingScopeType(options.sharing_scope))
 
 
 @public

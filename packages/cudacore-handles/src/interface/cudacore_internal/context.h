@@ -16,13 +16,21 @@
 #define CCH_RESOURCE_SM 1
 #define CCH_RESOURCE_WORKQUEUE 1000
 
-/** How work queues are shared, with CUDA's numbers (CUdevWorkqueueConfigScope). */
-#define CCH_WORKQUEUE_DEVICE 0
-#define CCH_WORKQUEUE_BALANCED 1
-
-/** A resource in the driver's form (CUdevResource). Only the functions below read its contents. */
+/**
+ * A resource in the driver's form, the CUdevResource of CUDA 13.1. Drivers before it report only the number of
+ * multiprocessors; the other fields are 0. The settings of work queues can be changed, for contexts that are created
+ * with the resource.
+ */
 typedef struct cch_resource {
-  uint64_t opaque[18];
+  int32_t kind; /**< a CCH_RESOURCE_* */
+  uint32_t internal[23];
+  /**
+   * Of multiprocessors: their number, the minimum number in a part of them, the number that is co-scheduled, and the
+   * driver's flags. Of work queues: the device, the expected number of streams with work at the same time, and how
+   * queues are shared (CUdevWorkqueueConfigScope).
+   */
+  uint32_t fields[4];
+  uint64_t unused[4];
 } cch_resource;
 
 /** One of the groups that multiprocessors are split into. */
@@ -41,22 +49,6 @@ CCH_EXPORT cch_status cch_resource_of_device(cch_resource *out, int device, int 
  * everything that its device has (cuCtxGetDevResource).
  */
 CCH_EXPORT cch_status cch_resource_of_context(cch_resource *out, cch_context *context, int kind);
-
-/** The kind of a resource: a CCH_RESOURCE_*. Destructor-safe. */
-CCH_EXPORT int cch_resource_kind(const cch_resource *resource);
-
-/**
- * The number of multiprocessors of a resource, the minimum number in a part of it, the number that is co-scheduled, and
- * the driver's flags. Drivers before CUDA 13.1 report only the first of these; the others are 0. Destructor-safe.
- */
-CCH_EXPORT cch_status cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32_t *flags,
-                                      const cch_resource *resource);
-
-/** The expected number of streams with work at the same time, and how queues are shared. Destructor-safe. */
-CCH_EXPORT cch_status cch_resource_workqueue(uint32_t *limit, int *scope, const cch_resource *resource);
-
-/** Changes the settings of work queues, for contexts that are created with the resource. Destructor-safe. */
-CCH_EXPORT cch_status cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, int scope);
 
 /**
  * Splits multiprocessors into groups of at least `least` multiprocessors, which the driver rounds up

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device resources: values filled in by the driver, with a few fields that callers may read. */
+/* Device resources: values that the driver fills in. */
 #include "base/kinds.h"
 #include "driver/driver_table.h"
 
@@ -7,24 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CUdevResource of CUDA 13.1. Fields that older headers lack are zero on older drivers. */
-typedef struct driver_resource {
-  int32_t kind;
-  unsigned char internal[92];
-  union {
-    struct {
-      uint32_t count, least, together, flags;
-    } sm;
-    struct {
-      int32_t device;
-      uint32_t limit;
-      int32_t scope;
-    } workqueue;
-    unsigned char bytes[48];
-  } of;
-} driver_resource;
-
-_Static_assert(sizeof(driver_resource) == sizeof(CUdevResource), "resources have another size");
 _Static_assert(sizeof(cch_resource) == sizeof(CUdevResource), "resources have another size");
 _Static_assert(sizeof(CU_DEV_SM_RESOURCE_GROUP_PARAMS) == 64, "groups have another size");
 
@@ -32,28 +14,16 @@ enum { BACKFILL = 1 };
 
 static CUdevResource *driver_form(const cch_resource *resource) { return (CUdevResource *)(uintptr_t)resource; }
 
-static driver_resource read(const cch_resource *resource) {
-  driver_resource value;
-  memcpy(&value, resource, sizeof value);
-  return value;
-}
-
-static int check(const cch_resource *resource, int kind, const char *operation) {
-  int found = cch_resource_kind(resource);
-  if (found == kind)
+static int check_multiprocessors(const cch_resource *resource, const char *operation) {
+  if (resource->kind == CCH_RESOURCE_SM)
     return 0;
-  return cch__fail(CCH_EINVAL, operation, "the resource is of kind %d, not %d", found, kind);
-}
-
-int cch_resource_kind(const cch_resource *resource) {
-  CCH__REQUIRE(resource);
-  return read(resource).kind;
+  return cch__fail(CCH_EINVAL, operation, "the resource is of kind %d, not %d", resource->kind, CCH_RESOURCE_SM);
 }
 
 cch_status cch_resource_of_device(cch_resource *out, int device, int kind) {
   CCH__REQUIRE_USABLE(out);
   CCH__FIND_DEVICE(raw, device);
-  cch_resource found = {{0}};
+  cch_resource found = {0};
   CCH__RETURN_FAILURE(CCH__CALL(cuDeviceGetDevResource, (raw, driver_form(&found), (CUdevResourceType)kind)));
   *out = found;
   return 0;
@@ -61,7 +31,7 @@ cch_status cch_resource_of_device(cch_resource *out, int device, int kind) {
 
 cch_status cch_resource_of_context(cch_resource *out, cch_context *context, int kind) {
   CCH__REQUIRE_USABLE(out, context);
-  cch_resource found = {{0}};
+  cch_resource found = {0};
   CUdevResource *into = driver_form(&found);
   CCH__RETURN_FAILURE(context->green != NULL
                           ? CCH__CALL(cuGreenCtxGetDevResource, (context->green, into, (CUdevResourceType)kind))
@@ -70,47 +40,16 @@ cch_status cch_resource_of_context(cch_resource *out, cch_context *context, int 
   return 0;
 }
 
-cch_status cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32_t *flags,
-                           const cch_resource *resource) {
-  CCH__REQUIRE(count, least, together, flags, resource);
-  CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_SM, __func__));
-  driver_resource value = read(resource);
-  *count = value.of.sm.count;
-  *least = value.of.sm.least;
-  *together = value.of.sm.together;
-  *flags = value.of.sm.flags;
-  return 0;
-}
-
-cch_status cch_resource_workqueue(uint32_t *limit, int *scope, const cch_resource *resource) {
-  CCH__REQUIRE(limit, scope, resource);
-  CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_WORKQUEUE, __func__));
-  driver_resource value = read(resource);
-  *limit = value.of.workqueue.limit;
-  *scope = value.of.workqueue.scope;
-  return 0;
-}
-
-cch_status cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, int scope) {
-  CCH__REQUIRE(resource);
-  CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_WORKQUEUE, __func__));
-  driver_resource value = read(resource);
-  value.of.workqueue.limit = limit;
-  value.of.workqueue.scope = scope;
-  memcpy(resource, &value, sizeof value);
-  return 0;
-}
-
 cch_status cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *rest, const cch_resource *resource,
                                      unsigned flags, uint32_t least) {
   CCH__REQUIRE_USABLE(out, count, resource);
-  CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_SM, __func__));
+  CCH__RETURN_FAILURE(check_multiprocessors(resource, __func__));
   if (*count == 0 || *count > UINT_MAX)
     return cch__fail(CCH_EINVAL, __func__, "the number of groups is %zu, and must be from 1 to %u", *count, UINT_MAX);
   cch_resource *groups = calloc(*count, sizeof *groups);
   if (groups == NULL)
     return cch__fail_nomem(__func__);
-  cch_resource left = {{0}};
+  cch_resource left = {0};
   unsigned made = (unsigned)*count;
   int status = CCH__CALL(cuDevSmResourceSplitByCount,
                          (driver_form(groups), &made, driver_form(resource), driver_form(&left), flags, least));
@@ -129,7 +68,7 @@ cch_status cch_resource_split(cch_resource *out, cch_resource *rest, const cch_r
   CCH__REQUIRE(resource);
   CCH__REQUIRE_ARRAY(groups, count);
   CCH__RETURN_FAILURE(cch__ready());
-  CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_SM, __func__));
+  CCH__RETURN_FAILURE(check_multiprocessors(resource, __func__));
   if (count == 0 || count > UINT_MAX)
     return cch__fail(CCH_EINVAL, __func__, "there are %zu groups", count);
   CUdevResource *made =
@@ -143,7 +82,7 @@ cch_status cch_resource_split(cch_resource *out, cch_resource *rest, const cch_r
     params[i].preferredCoscheduledSmCount = groups[i].preferred;
     params[i].flags = groups[i].backfill != 0 ? BACKFILL : 0;
   }
-  cch_resource left = {{0}};
+  cch_resource left = {0};
   int status = CCH__CALL(cuDevSmResourceSplit, (out != NULL ? made : NULL, (unsigned)count, driver_form(resource),
                                                 out != NULL ? driver_form(&left) : NULL, 0, params));
   if (status == 0) {

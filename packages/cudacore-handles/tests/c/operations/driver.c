@@ -32,7 +32,7 @@ MAKES(stream_create_green, cch_stream, cch_stream_create(&out, w->green, CCH_STR
 /* Defines an operation whose out-parameter is a resource. */
 #define GIVES_RESOURCE(name_, call)                                                                                    \
   static int name_(world *w, void **made) {                                                                            \
-    const cch_resource before = {{0x5a5a5a5a}};                                                                        \
+    const cch_resource before = {.kind = 0x5a5a5a5a};                                                                  \
     cch_resource out = before;                                                                                         \
     (void)w, (void)made;                                                                                               \
     int status = call;                                                                                                 \
