@@ -52,6 +52,8 @@ ON_THREADS = [f"packages/cudacore-handles/tests/{room}" for room in ("launch", "
 # nox also finds interpreters of pyenv that are not activated.
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV.glob("versions/*/bin")))])
+# Tests start many processes, which must not compile the same modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # CUDA versions to test with, newest first: the versions of cuda-bindings and of cuda-toolkit to install. cuda-toolkit
 # pins the versions of everything that the extras install.

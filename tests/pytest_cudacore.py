@@ -236,11 +236,15 @@ def _live_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     request.getfixturevalue("first_device")
-    before = live_objects()
+    import cudacore_handles
+
+    before = cudacore_handles.live_counts()
     yield
     if node.stash.get(CALL_FAILED, False):
         return  # the traceback of the failure keeps the test's objects alive
     node.funcargs.clear()  # all other fixtures are torn down, but this dict still keeps their values alive
+    if cudacore_handles.live_counts() == before:
+        return  # without a garbage collection, which takes longer than most tests
     leaked = leaked_since(before)
     if leaked:
         what = ", ".join(f"{count} x {kind}" for kind, count in sorted(leaked.items()))

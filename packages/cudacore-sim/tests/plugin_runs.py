@@ -41,6 +41,8 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     monkeypatch.delenv("CUDACORE_SIM_INSTRUCTION_LIMIT", raising=False)
     monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(EDITABLE))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    # A bytecode file is found by the time and the size of its source: two tests of a second can have the same.
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     return pytester
 
 
