@@ -63,11 +63,11 @@ def read_profile(path: Path) -> tuple[int, Counter[str]]:
     """Return the number of instructions outside of the driver, and the calls of the driver by name.
 
     In a profile, an object or a function has a number; its name follows where it is first mentioned. The line after
-    ``calls=`` has the instructions of the called function and of all that it called. A call of the driver from the C
-    library is one of its own, for example by pthread_once().
+    ``calls=`` has the instructions of the called function and of all that it called. A thread of the driver counts as a
+    call of it. pthread_once() is called by the driver itself.
     """
     names: dict[str, str] = {}
-    total, source, target, function = 0, "", "", ""
+    total, source, target, caller, function = 0, "", "", "", ""
     calls: Counter[str] = Counter()
     lines = iter(path.read_text(encoding="utf-8").splitlines())
     for line in lines:
@@ -80,11 +80,13 @@ def read_profile(path: Path) -> tuple[int, Counter[str]]:
             source = target = names[number]
         elif key == "cob":
             target = names[number]
+        elif key == "fn":
+            caller = names[number]
         elif key == "cfn":
             function = names[number]
         elif key == "calls":
             inclusive = int(next(lines).split()[1])
-            if floor.DRIVER in target and floor.DRIVER not in source and "/libc.so" not in source:
+            if floor.DRIVER in target and floor.DRIVER not in source and "pthread_once" not in caller:
                 total -= inclusive
                 calls[function] += int(value.split()[0])
             target = source
