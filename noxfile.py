@@ -60,9 +60,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
 # The versions that ``tests`` uses: the newest and the oldest.
 TESTED = ["13.x", "12.9"]
-# What ``tests`` runs with the oldest: tests of what uses compilers and cuda-bindings, without programs of the guides, and
-# without tests of processes, files and build systems around compilers. All others run the same code on the same driver
-# with every version of CUDA; tests_all runs them with each, too.
+# What ``tests`` runs with the oldest: tests of what uses compilers and cuda-bindings, without programs of the guides,
+# and without tests of processes, files and build systems around compilers. All others run the same code on the same
+# driver with every version of CUDA; tests_all runs them with each, too.
 WITH_OLDEST_CUDA = [
     "packages/cudacore-compile",
     *(f"--ignore=packages/cudacore-compile/tests/command/test_command_{name}.py" for name in ("depfile", "nvcc")),
@@ -332,11 +332,6 @@ def tests_dist(session: nox.Session, cuda: str) -> None:
     run_tests(session, cuda, folder=DIST)
 
 
-def on_simulator(folder: Path) -> str:
-    """Return the option by which the tests in C run on the simulated driver that was built in a folder."""
-    return f"-Dsimulator={folder / 'libcuda.so.1'}"
-
-
 def meson_test(session: nox.Session, name: str, package: Path, *options: str, wrapper: str = "") -> None:
     """Run a package's tests in C and C++."""
     folder = build_with_meson(session, name, package, *options)
@@ -348,7 +343,7 @@ def meson_test(session: nox.Session, name: str, package: Path, *options: str, wr
 def c(session: nox.Session) -> None:
     """Run the tests in C and C++."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
-    meson_test(session, "c", HANDLES, on_simulator(SIM_BUILD))
+    meson_test(session, "c", HANDLES, f"-Dsimulator={SIM_BUILD / 'libcuda.so.1'}")
     session.run("meson", "test", "-C", str(SIM_BUILD), "--no-rebuild", "--print-errorlogs", *session.posargs)
 
 
@@ -393,7 +388,8 @@ def c_san(session: nox.Session) -> None:
     session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
     for name, options, wrapper in (("asan", ASAN, ""), ("tsan", TSAN, fixed_addresses())):
         meson_test(session, f"sim-{name}", SIM, *options, wrapper=wrapper)
-        meson_test(session, f"c-{name}", HANDLES, *options, on_simulator(BUILD / f"sim-{name}"), wrapper=wrapper)
+        simulator = f"-Dsimulator={BUILD / f'sim-{name}' / 'libcuda.so.1'}"
+        meson_test(session, f"c-{name}", HANDLES, *options, simulator, wrapper=wrapper)
 
 
 @nox.session(requires=["build"])

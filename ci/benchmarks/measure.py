@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import floor
-from rows import BASELINE, FIRST_VALUE, MAX_THREADS, ROWS, Row
+from rows import BASELINE, FIRST_VALUE, MAX_THREADS, OURS, ROWS, Row
 
 HERE = Path(__file__).resolve().parent
 WORKER_HANGS = 600.0  # seconds
@@ -120,11 +121,15 @@ def reason(process: subprocess.CompletedProcess[str]) -> str:
 
 
 @dataclass
-class Series:
-    """All measurements of one row, by candidate and round."""
+class Result:
+    """All measurements of one row, by candidate and round; its target, and whether it was met."""
 
+    name: str
     rounds: dict[str, list[list[float]]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
+    target: str = ""
+    of_target: float | None = None  # the ratio that is compared with the target
+    passed: bool | None = None
 
     def add(self, candidate: str, values: list[float] | str) -> None:
         if isinstance(values, str):
@@ -143,17 +148,39 @@ class Series:
                 return False
         return True
 
+    @property
+    def minima(self) -> dict[str, float]:
+        return {candidate: min(map(min, rounds)) for candidate, rounds in self.rounds.items()}
 
-def measure(candidates: list[Candidate], rows: list[Row], max_rounds: int, seconds: float) -> dict[str, Series]:
-    """Measure rows in rounds, until all are done or the limits are reached; return a series for each row.
+    def quartiles(self, candidate: str) -> list[float]:
+        values = [value for times in self.rounds.get(candidate, ()) for value in times]
+        return statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else []
+
+    def ratio(self, to: str) -> float | None:
+        minima = self.minima
+        return minima[OURS] / minima[to] if OURS in minima and minima.get(to) else None
+
+    def judge(self, reference: float, to: str, factor: float, extra: float = 0.0) -> None:
+        """Compare the result with a target: at most `reference`, the time of `to`, times `factor` plus `extra`.
+
+        A row that could not be measured misses its target.
+        """
+        ours = self.minima.get(OURS)
+        self.target = f"{to} x {factor:.2f}" + (f" + {extra:.0f} ns" if extra else "")
+        self.passed = ours is not None and ours <= reference * factor + extra
+        self.of_target = ours / reference if ours is not None else None
+
+
+def measure(candidates: list[Candidate], rows: list[Row], max_rounds: int, seconds: float) -> dict[str, Result]:
+    """Measure rows in rounds, until all are done or the limits are reached; return the results by row.
 
     A round begins only if one of average length would end in time.
     """
     one, several = cores()
-    series = {row.name: Series() for row in rows}
+    results = {row.name: Result(row.name) for row in rows}
     start = time.monotonic()
     for number in range(max_rounds):
-        pending = [row for row in rows if not number or not series[row.name].is_done()]
+        pending = [row for row in rows if not number or not results[row.name].is_done()]
         if not pending or (number and (time.monotonic() - start) * (number + 1) / number > seconds):
             break
         print(f"round {number + 1}: {len(pending)} rows", file=sys.stderr)
@@ -162,8 +189,8 @@ def measure(candidates: list[Candidate], rows: list[Row], max_rounds: int, secon
             for where, threads in ((one, False), (several, True)):
                 group = [row for row in pending if (row.uses == "threads") is threads]
                 for name, values in candidate.run(group, where).items():
-                    series[name].add(candidate.name, values)
-    return series
+                    results[name].add(candidate.name, values)
+    return results
 
 
 def select(texts: list[str]) -> list[Row]:

@@ -26,12 +26,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import floor
-from measure import HERE, MAX_ROUNDS, Candidate, Floor, Series, measure, select
+from measure import HERE, MAX_ROUNDS, Candidate, Floor, Result, measure, select
 from rows import BASELINE, FLOOR, GEOMETRIC_MEAN, OURS, SHORT_NS, SHORT_RATIO, USUAL_RATIO, Row
 
 
@@ -60,46 +60,6 @@ def modules_of(options: argparse.Namespace) -> list[Candidate]:
     return candidates
 
 
-@dataclass
-class Result:
-    """One line of the table: minima and quartiles of each candidate, the target, and whether it was met."""
-
-    name: str
-    minima: dict[str, float]
-    quartiles: dict[str, list[float]] = field(default_factory=dict)
-    rounds: dict[str, list[float]] = field(default_factory=dict)  # the minimum of each round, by candidate
-    notes: dict[str, str] = field(default_factory=dict)
-    target: str = ""
-    of_target: float | None = None  # the ratio that is compared with the target
-    passed: bool | None = None
-
-    @classmethod
-    def of(cls, name: str, series: Series) -> Result:
-        """Return the result of a row, without a target."""
-        result = cls(name, {}, notes=series.notes)
-        for candidate, rounds in series.rounds.items():
-            values = [value for times in rounds for value in times]
-            result.minima[candidate] = min(values)
-            result.rounds[candidate] = [min(times) for times in rounds]
-            if len(values) > 1:
-                result.quartiles[candidate] = statistics.quantiles(values, n=4, method="inclusive")
-        return result
-
-    def ratio(self, to: str) -> float | None:
-        if OURS in self.minima and self.minima.get(to):
-            return self.minima[OURS] / self.minima[to]
-        return None
-
-    def judge(self, reference: float, to: str, factor: float, extra: float = 0.0) -> None:
-        """Compare the result with a target: at most `reference`, the time of `to`, times `factor` plus `extra`.
-
-        A row that could not be measured misses its target.
-        """
-        self.target = f"{to} x {factor:.2f}" + (f" + {extra:.0f} ns" if extra else "")
-        self.passed = OURS in self.minima and self.minima[OURS] <= reference * factor + extra
-        self.of_target = self.minima[OURS] / reference if OURS in self.minima else None
-
-
 def judge_row(row: Row, results: dict[str, Result]) -> None:
     """Judge the result of a row by its target. A row is not judged if the library that it needs is missing."""
     result, other = results[row.name], results.get(row.to)
@@ -117,7 +77,7 @@ def geometric_mean(results: list[Result]) -> Result | None:
     ratios = [ratio for result in results if (ratio := result.ratio(BASELINE))]
     if not ratios:
         return None
-    result = Result(f"geometric mean of {len(ratios)} ratios", {OURS: statistics.geometric_mean(ratios)})
+    result = Result(f"geometric mean of {len(ratios)} ratios", {OURS: [[statistics.geometric_mean(ratios)]]})
     result.judge(1.0, "", GEOMETRIC_MEAN)
     return result
 
@@ -137,7 +97,7 @@ def print_table(results: list[Result], columns: list[str]) -> None:
         if result.minima or result.target:
             ratios = [f"x {ratio:.2f}" if ratio else "-" for ratio in (*map(result.ratio, others), result.of_target)]
             cells = [format_number(result.minima.get(column)) for column in columns]
-            quartiles = " ".join(map(format_number, result.quartiles.get(OURS, ()))) or "-"
+            quartiles = " ".join(map(format_number, result.quartiles(OURS))) or "-"
             passed = {True: "ok", False: "MISSED", None: ""}[result.passed]
             lines.append([result.name, *cells, quartiles, *ratios, result.target, passed])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -164,8 +124,7 @@ def measure_all(options: argparse.Namespace, folder: Path) -> tuple[list[Result]
             candidates.append(Floor(FLOOR, [str(program), str(folder / floor.KERNELS_FILE)]))
     for each in candidates:
         each.folder = folder
-    series = measure(candidates, rows, options.rounds, options.seconds)
-    results = {name: Result.of(name, each) for name, each in series.items()}
+    results = measure(candidates, rows, options.rounds, options.seconds)
     for row in rows:
         judge_row(row, results)
     about = {each.name: each.version for each in modules} | {"device": device}
@@ -214,7 +173,8 @@ def report(options: argparse.Namespace, results: list[Result], about: dict[str, 
     missed = [result.name for result in results if result.passed is False]
     print(f"{len(missed)} of {sum(bool(result.target) for result in results)} targets missed")
     if options.json:
-        written = {"about": about, "results": [asdict(result) for result in results], "missed": missed}
+        rows = [asdict(result) | {"minima": result.minima} for result in results]
+        written = {"about": about, "results": rows, "missed": missed}
         options.json.write_text(json.dumps(written, indent=2) + "\n")
     return 1 if missed else 0
 
