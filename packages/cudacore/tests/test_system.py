@@ -257,66 +257,63 @@ def test_not_supported(device: system.Device) -> None:
 
 # ---- features that simulated devices do not have: the conversion of NVML's results
 
-VALUES: list[tuple[dict[str, Any], Callable[[Any], Any], Any]] = [
-    ({"device_get_utilization_rates": SimpleNamespace(gpu=7, memory=3)}, lambda d: d.utilization.memory, 3),
-    ({"device_get_temperature_v": 41}, lambda d: d.temperature.get_sensor(), 41),
+REASONS, THRESHOLD = "device_get_current_clocks_event_reasons", "device_get_temperature_threshold"
+COOLER, PSTATE = SimpleNamespace(signal_type=2, target=6), "device_get_performance_state"
+
+
+def clock(_: int, kind: int, which: int) -> int:
+    return 10 * kind + which
+
+
+# The function of NVML, its result or what is called instead, what reads the value, and the value.
+VALUES: list[tuple[str, Any, Callable[[Any], Any], Any]] = [
+    ("device_get_utilization_rates", SimpleNamespace(gpu=7, memory=3), lambda d: d.utilization.memory, 3),
+    ("device_get_temperature_v", 41, lambda d: d.temperature.get_sensor(), 41),
+    (THRESHOLD, lambda _, number: 90 + number, lambda d: d.temperature.get_threshold("slowdown"), 91),
+    ("device_get_clock", clock, lambda d: d.get_clock("sm").get_current_mhz(), 10),
+    ("device_get_clock", clock, lambda d: d.get_clock("memory").get_current_mhz("customer_boost_max"), 23),
     (
-        {"device_get_temperature_threshold": lambda _, number: 90 + number},
-        lambda d: d.temperature.get_threshold("slowdown"),
-        91,
-    ),
-    ({"device_get_clock": lambda _, t, i: 10 * t + i}, lambda d: d.get_clock("sm").get_current_mhz(), 10),
-    (
-        {"device_get_clock": lambda _, t, i: 10 * t + i},
-        lambda d: d.get_clock("memory").get_current_mhz("customer_boost_max"),
-        23,
-    ),
-    (
-        {"device_get_min_max_clock_of_p_state": lambda _, t, p: (t, p)},
+        "device_get_min_max_clock_of_p_state",
+        lambda _, kind, pstate: (kind, pstate),
         lambda d: d.get_clock("video").get_min_max_clock_of_pstate_mhz(8),
         (3, 8),
     ),
-    ({"device_get_performance_state": 0}, lambda d: d.performance_state, 0),
-    ({"device_get_performance_state": 32}, lambda d: d.performance_state, None),
-    ({"device_get_supported_performance_states": [0, 8, 32]}, lambda d: d.supported_pstates, [0, 8]),
-    ({"device_get_current_clocks_event_reasons": 0}, lambda d: d.current_clock_event_reasons, []),
+    (PSTATE, 0, lambda d: d.performance_state, 0),
+    (PSTATE, 32, lambda d: d.performance_state, None),
+    ("device_get_supported_performance_states", [0, 8, 32], lambda d: d.supported_pstates, [0, 8]),
+    (REASONS, 0, lambda d: d.current_clock_event_reasons, []),
+    (REASONS, 5, lambda d: d.current_clock_event_reasons, ["gpu_idle", "sw_power_cap"]),
+    ("device_get_cooler_info", COOLER, lambda d: d.cooler.signal_type, "variable"),
+    ("device_get_cooler_info", COOLER, lambda d: d.cooler.target, ["gpu", "memory"]),
+    ("device_get_fan_speed_v2", lambda _, fan: 30 + fan, lambda d: d.get_fan(1).speed, 31),
+    ("device_get_cpu_affinity_within_scope", [5, 1], lambda d: d.get_cpu_affinity(), [0, 2, 64]),
+    ("device_get_brand", 5, lambda d: d.brand, "GeForce"),
+    ("device_get_brand", 99, lambda d: d.brand, "Unknown"),
+    ("device_get_nvlink_version", 6, lambda d: system.NvlinkInfo(d, 0).version, (4, 0)),
+    ("device_get_addressing_mode", SimpleNamespace(value=2), lambda d: d.addressing_mode, "ats"),
+    ("device_get_addressing_mode", SimpleNamespace(value=0), lambda d: d.addressing_mode, None),
+    ("device_get_topology_common_ancestor", 30, lambda d: system.get_topology_common_ancestor(d, d), "hostbridge"),
+    ("device_get_p2p_status", 5, lambda d: system.get_p2p_status(d, d, "read"), "not supported"),
     (
-        {"device_get_current_clocks_event_reasons": 5},
-        lambda d: d.current_clock_event_reasons,
-        ["gpu_idle", "sw_power_cap"],
-    ),
-    (
-        {"device_get_cooler_info": SimpleNamespace(signal_type=2, target=6)},
-        lambda d: (d.cooler.signal_type, d.cooler.target),
-        ("variable", ["gpu", "memory"]),
-    ),
-    ({"device_get_num_fans": 2, "device_get_fan_speed_v2": lambda _, fan: 30 + fan}, lambda d: d.get_fan(1).speed, 31),
-    ({"device_get_cpu_affinity_within_scope": [5, 1]}, lambda d: d.get_cpu_affinity(), [0, 2, 64]),
-    ({"device_get_brand": 5}, lambda d: d.brand, "GeForce"),
-    ({"device_get_brand": 99}, lambda d: d.brand, "Unknown"),
-    ({"device_get_nvlink_version": 6}, lambda d: system.NvlinkInfo(d, 0).version, (4, 0)),
-    ({"device_get_addressing_mode": SimpleNamespace(value=2)}, lambda d: d.addressing_mode, "ats"),
-    ({"device_get_addressing_mode": SimpleNamespace(value=0)}, lambda d: d.addressing_mode, None),
-    ({"device_get_topology_common_ancestor": 30}, lambda d: system.get_topology_common_ancestor(d, d), "hostbridge"),
-    ({"device_get_p2p_status": 5}, lambda d: system.get_p2p_status(d, d, "read"), "not supported"),
-    (
-        {"device_get_supported_event_types": 0x18},
+        "device_get_supported_event_types",
+        0x18,
         lambda d: d.get_supported_event_types(),
         ["xid_critical_error", "clock"],
     ),
 ]
 
 
-@pytest.mark.parametrize(("changes", "ask", "expected"), VALUES)
+@pytest.mark.parametrize(("function", "result", "ask", "expected"), VALUES)
 def test_values(
     device: system.Device,
     answer: Callable[..., None],
-    changes: dict[str, Any],
+    function: str,
+    result: Any,
     ask: Callable[[Any], Any],
     expected: Any,
 ) -> None:
     """A value would come from the wrong field, or have another format."""
-    answer(**changes)
+    answer(device_get_num_fans=2, **{function: result})
     assert ask(device) == expected
 
 
