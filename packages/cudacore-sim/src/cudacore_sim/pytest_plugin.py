@@ -293,8 +293,8 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     node.funcargs.clear()  # the fixtures are torn down, but pytest still refers to their values
     problems = []
     leaked = _leaked(request.config, before, newest)
-    # Garbage can keep objects. It is collected only then, because that takes longer than most tests. Then wait until the
-    # driver's own thread has destroyed the user objects of graphs, and the objects that they keep.
+    # Garbage can keep objects. It is collected only here, because that takes longer than most tests. Then wait until
+    # the driver's own thread has destroyed the user objects of graphs, and the objects that they keep.
     end = time.monotonic() + _SECONDS_TO_SETTLE
     while leaked and time.monotonic() < end:
         if gc.collect() == 0:
