@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes every driver call of every operation on memory fail once."""
+"""Makes every driver call of operations on memory fail once; base/test_failing_calls.py has the simplest of them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ import pytest
 from opengl import SimulatedBuffer
 
 import cudacore_handles as ch
-from cudacore_handles.texture import MipmappedArrayOptions, OpaqueArrayOptions, ResourceDescriptor
 from failing_calls import ON_THE_WAY, Operation, fail_each, nothing
 
 pytestmark = pytest.mark.cuda_sim
 
 SIZE = 256
-TEXELS = OpaqueArrayOptions((16, 8), "float32", num_channels=1, is_surface_load_store=True)
-LEVELS = MipmappedArrayOptions((16, 8), "float32", num_channels=1, num_levels=3)
 
 # Queries whose failure does not make the operation fail. If the query whether memory is managed fails, the copy
 # queries the device's access instead.
@@ -82,8 +79,6 @@ def operation(name: str, do: Callable[[World], Any], undo: Callable[[World, Any]
     OPERATIONS[name] = Operation(name, lambda w, _: do(w), undo, quiet=quiet)
 
 
-operation("allocate", lambda w: w.device.allocate(SIZE, stream=w.stream))
-operation("allocate on a default stream", lambda w: w.device.allocate(SIZE, stream=w.device.default_stream))
 operation("allocate from a pool", lambda w: w.pool.allocate(SIZE, stream=w.stream))
 operation("allocate through adaptors", lambda w: w.adapted[0].allocate(SIZE, stream=w.stream))
 operation("allocate virtual memory through adaptors", lambda w: w.adapted_virtual[0].allocate(SIZE, stream=w.stream))
@@ -91,7 +86,6 @@ operation("memory info", lambda w: w.device.memory_info)
 operation("allocate managed", lambda w: w.managed_pool.allocate(SIZE, stream=w.stream))
 operation("allocate legacy managed", lambda w: w.legacy_managed.allocate(SIZE, stream=w.stream))
 operation("allocate pinned", lambda w: w.pinned_pool.allocate(SIZE, stream=w.stream))
-operation("allocate legacy pinned", lambda w: w.legacy.allocate(SIZE, stream=w.stream))
 operation("register", lambda w: ch.register_host_memory(w.array))
 operation("register read-only", lambda w: ch.register_host_memory(bytes(SIZE), stream=w.stream))
 operation("allocate virtual", lambda w: w.virtual.allocate(SIZE, stream=w.stream))
@@ -101,7 +95,6 @@ operation("import virtual", lambda w: w.virtual.import_allocation(w.exported, st
 for place in ("host", "device"):
     operation(f"grow elsewhere, on the {place}", lambda w, place=place: grow_elsewhere(w, place))  # type: ignore[misc]
 operation("pool", lambda w: ch.DeviceMemoryResource(w.device, {"max_size": 1 << 20}))
-operation("the device's pool", lambda w: ch.DeviceMemoryResource(w.device))
 operation("shared pool", lambda w: ch.DeviceMemoryResource(w.device, {"ipc_enabled": True}))
 operation("pinned pool", lambda w: ch.PinnedMemoryResource({"max_size": 1 << 20}))
 operation("the host's pool", lambda w: ch.PinnedMemoryResource())
@@ -111,9 +104,6 @@ operation("attributes", lambda w: repr(w.pool.attributes))
 operation("trim", lambda w: w.pool.trim())
 operation("peer access", lambda w: set(w.pool.peer_accessible_by))
 operation("descriptor", lambda w: w.shared.allocate(SIZE, stream=w.stream).ipc_descriptor)
-operation("fill", lambda w: w.buffers[0].fill(1, stream=w.stream))
-operation("copy", lambda w: w.buffers[0].copy_to(w.buffers[1], stream=w.stream))
-operation("copy to a new buffer", lambda w: w.buffers[0].copy_to(stream=w.stream))
 operation(
     "copy with options",
     lambda w: w.pinned.copy_to(w.buffers[1], stream=w.stream, options=ch.CopyOptions("during_api_call")),
@@ -159,10 +149,6 @@ operation(
 )
 operation("callback", lambda w: w.stream.callback(int), lambda w, _: w.stream.sync())
 operation("close on another stream", lambda w: w.device.allocate(SIZE, stream=w.stream).close(w.other))
-operation("array", lambda w: w.device.create_opaque_array(TEXELS))
-operation("mipmapped array", lambda w: w.device.create_mipmapped_array(LEVELS).get_level(1))
-operation("texture", lambda w: w.device.create_texture_object(resource=texels(w)))
-operation("surface", lambda w: w.device.create_surface_object(resource=texels(w)))
 operation("register an image", lambda w: ch.GraphicsResource.from_gl_image(w.gl.name, 0x0DE1))
 operation("unmap a resource", lambda w: map_and_end(w, lambda resource, buffer: resource.unmap()))
 operation("close a mapped resource", lambda w: map_and_end(w, lambda resource, buffer: resource.close()))
@@ -195,10 +181,6 @@ for pool in ({}, None):  # memory without and with access of device 0
     )
 operation("device 1: export", lambda w: remote(w).__dlpack__(stream=1))
 operation("device 1: import", lambda w: ch.StridedMemoryView.from_any_interface(remote(w), w.other))
-
-
-def texels(w: World) -> ResourceDescriptor:
-    return ResourceDescriptor.from_opaque_array(w.device.create_opaque_array(TEXELS))
 
 
 def remote(w: World, options: Any = None) -> ch.Buffer:
