@@ -32,9 +32,7 @@ WRONG = {
     "length": (ValueError, "nodes is for 8 nodes, and argument 1 for 2", (0, [1, 2]), {}),
     "configurations": (ValueError, "nodes is for 8 nodes, and config for 1", (0, 1), {"config": [ONE]}),
     "config": (TypeError, "config must be a LaunchConfig", (0, 1), {"config": 3}),
-    "type": (TypeError, "argument 1: .*of the type int64", (0, np.zeros(8, "i8")), {}),
     "item": (TypeError, "node 1: argument 1: ", (0, [1, "a"] * 4), {}),
-    "arguments": (TypeError, "takes 2 arguments, .*, not 1", (0,), {}),
 }
 
 
@@ -270,6 +268,17 @@ class TestUpdate:
 
         in_threads(work, range(4))
         graph.update_many(nodes, numbers.places(8), 1)
+
+    def test_nodes_of_two_devices(
+        self, definition: cg.GraphDefinition, device: ch.Device, other_device: ch.Device, add: ch.Kernel
+    ) -> None:
+        """A node would be moved to the device of another one."""
+        nodes = [definition.launch(ONE, add, 0, 1)]
+        other_device.set_current()
+        nodes.append(definition.launch(ONE, add, 0, 1))
+        device.set_current()
+        with pytest.raises(ValueError, match=r"of another context than the first node \(node 1 of the batch\)"):
+            definition.update_many(nodes, 0, 1)
 
     def test_another_device_is_current(
         self,

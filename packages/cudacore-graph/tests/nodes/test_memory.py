@@ -123,6 +123,7 @@ class TestMemset:
     def test_extent(self, definition: cg.GraphDefinition, numbers: Numbers) -> None:
         """A fill would go beyond its buffer."""
         assert definition.memset(numbers.buffer, 0, np.uint8(64)).width == 64
+        assert definition.memset(numbers.buffer, 0, 4, 2, 4).pitch == 4
         with pytest.raises(ValueError, match="dst has 64 bytes, and the node would use 65"):
             definition.memset(numbers.buffer, 0, 65)
         with pytest.raises(ValueError, match="the node would use 66"):

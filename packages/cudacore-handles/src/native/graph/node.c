@@ -174,10 +174,9 @@ static PyObject *destroy(PyObject *object, PyObject *nothing) {
   cch_graph_node *node = self->box;
   if (node == NULL)
     return handle_hold(object);
-  int status = 0;
-  if (cch_is_valid(node))
-    WITHOUT_GIL(status = cch_graph_node_destroy(node));
-  if (status != 0 && cch_is_valid(node)) /* otherwise another thread has just destroyed it */
+  int status;
+  WITHOUT_GIL(status = cch_graph_node_destroy(node));
+  if (status != 0 && status != CCH_EGONE)
     return raise_failed(st, status, "destroy", NO_PLACE);
   owners_drain(st);
   Py_RETURN_NONE;

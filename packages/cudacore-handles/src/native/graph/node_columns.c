@@ -279,8 +279,8 @@ static PyObject *set_kernels(PyObject *module, PyObject *const *arguments, Py_ss
 
 /* Destroys a node, unless that has happened before. */
 static int destroy_node(cch_graph_node *node) {
-  const int status = node != NULL && cch_is_valid(node) ? cch_graph_node_destroy(node) : 0;
-  return status != 0 && cch_is_valid(node) ? status : 0; /* otherwise another thread has just destroyed it */
+  const int status = node != NULL ? cch_graph_node_destroy(node) : 0;
+  return status != CCH_EGONE ? status : 0;
 }
 
 static PyObject *destroy_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
