@@ -248,13 +248,14 @@ def test_destroy(definition: cg.GraphDefinition, numbers: Numbers, add: ch.Kerne
     """A destroyed node would still be in the graph, or using its object would crash."""
     first = definition.empty()
     node = first.launch(ONE, add, numbers.buffer, 1)
-    last = node.join()
+    last, pred = node.join(), node.pred
     node.destroy()
     node.destroy()
     assert not node.is_valid
     assert definition.nodes() == {first, last}
     assert not definition.edges()
     assert "destroyed" in repr(node)
+    assert "destroyed" in repr(pred)
     assert node == node  # noqa: PLR0124
     calls: list[Callable[[], Any]] = [
         lambda: node.config,

@@ -303,6 +303,15 @@ VALUES: list[tuple[str, Any, Callable[[Any], Any], Any]] = [
 ]
 
 
+def test_pairs_of_devices(device: system.Device) -> None:
+    """A device of the driver instead of one of NVML would raise an AttributeError for a private attribute."""
+    other: Any = cudacore.Device
+    with pytest.raises(TypeError, match="device2 must be a Device"):
+        system.get_topology_common_ancestor(device, other)
+    with pytest.raises(TypeError, match="device1 must be a Device"):
+        system.get_p2p_status(other, device, "read")
+
+
 @pytest.mark.parametrize(("function", "result", "ask", "expected"), VALUES)
 def test_values(
     device: system.Device,

@@ -30,8 +30,8 @@ class AdjacencySetProxy(_native.Adjacency, LiveSet["GraphNode"]):
     def __contains__(self, x: object) -> bool:
         return x in iter(self)
 
-    def __repr__(self) -> str:
-        return f"{{{', '.join(map(repr, self))}}}"
+    def _describe(self, members: str) -> str:
+        return f"{{{members}}}"
 
     def add(self, value: GraphNode, edge_type: GraphEdgeType | GraphEdgeTypeName | None = None) -> None:
         """Add an edge (cuGraphAddDependencies), unless it exists already.

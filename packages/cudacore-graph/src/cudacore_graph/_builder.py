@@ -176,7 +176,7 @@ class GraphBuilder(Builder, Made):
         RuntimeError
             If building has begun already.
         """
-        if mode not in _MODES:
+        if not isinstance(mode, str) or mode not in _MODES:
             raise ValueError(f"mode is {mode!r}; it must be 'global', 'thread_local' or 'relaxed'")
         if self._state is not BuilderState.NOT_STARTED:
             raise self._illegal("begin building")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -237,9 +238,10 @@ class TestStates:
         builder = stream.create_graph_builder()
         with pytest.raises(ValueError, match="mode is 'thread'; it must be 'global', 'thread_local' or 'relaxed'"):
             builder.begin_building("thread")
-        wrong: Any = None
-        with pytest.raises(ValueError, match="mode is None; it must be"):
-            builder.begin_building(wrong)
+        wrong: Any
+        for wrong in (None, []):
+            with pytest.raises(ValueError, match=re.escape(f"mode is {wrong}; it must be")):
+                builder.begin_building(wrong)
         builder.begin_building().end_building()
 
     def test_stream(self, device: ch.Device) -> None:

@@ -105,7 +105,9 @@ def test_own_device(resource: DeviceMemoryResource, device: Device) -> None:
     resource.peer_accessible_by.clear()
     assert resource.peer_accessible_by == set()
     assert device not in resource.peer_accessible_by
-    assert repr(resource.peer_accessible_by) == "PeerAccessibleBySetProxy({})"
+    assert repr(peers := resource.peer_accessible_by) == "PeerAccessibleBySetProxy({})"
+    resource.close()
+    assert "has been closed" in repr(peers)  # a debugger shows it
 
 
 def test_access_between_devices(resource: DeviceMemoryResource, device: Device) -> None:

@@ -352,6 +352,13 @@ def test_rules_of_images(memory: ch.Buffer, shape: Any, arguments: Any, message:
         ch.TensorMapDescriptor.from_im2col(view_of(memory, shape), *arguments)
 
 
+def test_images_are_a_view(memory: Any) -> None:
+    """A buffer instead of a view would raise an AttributeError for an attribute that nobody knows."""
+    for make in (ch.TensorMapDescriptor.from_im2col, ch.TensorMapDescriptor.from_im2col_wide):
+        with pytest.raises(TypeError, match="view must be a StridedMemoryView, not Buffer"):
+            make(memory, 0, 0, 8, 64)
+
+
 def test_wide_images(memory: ch.Buffer, device: ch.Device) -> None:
     """Features that only later devices have would fail in the driver, without a reason."""
     if device.compute_capability >= (10, 0):

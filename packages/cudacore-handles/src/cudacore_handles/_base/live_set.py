@@ -7,6 +7,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, MutableSet, Set
 from typing import Any, TypeVar
 
+from cudacore_handles._base.errors import ClosedError
+
 T = TypeVar("T")
 S = TypeVar("S", bound="LiveSet[Any]")
 
@@ -35,7 +37,13 @@ class LiveSet(MutableSet[T]):
         return len(self._current())
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({{{', '.join(map(repr, self))}}})"
+        try:
+            return self._describe(", ".join(map(repr, self)))
+        except ClosedError as error:  # the object that has the set was closed
+            return f"<{type(self).__name__}: {error}>"
+
+    def _describe(self, members: str) -> str:
+        return f"{type(self).__name__}({{{members}}})"
 
     @classmethod
     def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:

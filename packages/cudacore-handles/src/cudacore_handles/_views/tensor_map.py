@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.made import not_pickled
+from cudacore_handles._base.names import type_text
 from cudacore_handles._views.dtypes import ELEMENT_TYPES, dtype_text, type_given
 from cudacore_handles.typing import (
     TensorMapDataType,
@@ -246,6 +247,8 @@ def as_ints(name: str, given: Any) -> tuple[int, ...]:
 
 def _elements(view: StridedMemoryView, data_type: Any) -> tuple[StridedMemoryView, int]:
     """Return the view, whose bytes become elements of the type if it is a view of bytes, and the number of the type."""
+    if not isinstance(view, _native.ViewHandle):
+        raise TypeError(f"view must be a StridedMemoryView, not {type_text(view)}; see Buffer.view()")
     if data_type is None:
         found = _DATA_TYPES.get(view._type)
         if found is None:

@@ -37,6 +37,7 @@ from cudacore.system.typing import (
     GpuP2PStatus,
     GpuTopologyLevel,
 )
+from cudacore_handles._sdk import check_type
 
 if TYPE_CHECKING:
     import cudacore
@@ -517,6 +518,8 @@ def get_topology_common_ancestor(device1: Device, device2: Device) -> GpuTopolog
     device1, device2 : Device
         The devices.
     """
+    check_type("device1", device1, Device)
+    check_type("device2", device2, Device)
     number = int(call("device_get_topology_common_ancestor", device1._handle, device2._handle))
     return as_name(number, _LEVELS, GpuTopologyLevel.SYSTEM)
 
@@ -531,6 +534,8 @@ def get_p2p_status(device1: Device, device2: Device, index: GpuP2PCapsIndex | st
     index : GpuP2PCapsIndex or str
         The capability.
     """
+    check_type("device1", device1, Device)
+    check_type("device2", device2, Device)
     number = as_number(index, _P2P_CAPS, "index")
     status = int(call("device_get_p2p_status", device1._handle, device2._handle, number))
     return as_name(status, _P2P_STATUS, GpuP2PStatus.UNKNOWN)
