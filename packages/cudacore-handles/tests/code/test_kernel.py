@@ -185,21 +185,22 @@ def test_a_foreign_kernel(device: ch.Device, stream: ch.Stream) -> None:
     assert int(status) == 0
 
 
-@pytest.mark.parametrize("handle", ["1", b"1", 1.0, None, object()])
-def test_bad_handle(kernel: ch.Kernel, handle: Any) -> None:
-    """A value that is not an address would be accepted as the address of a kernel."""
-    with pytest.raises(TypeError, match="handle must be an int, the kernel's address, not"):
-        ch.Kernel.from_handle(handle)
-
-
-def test_bad_owner(kernel: ch.Kernel) -> None:
-    """A Kernel would be made from an owner that is not code, or from a NULL handle."""
-    with pytest.raises(TypeError, match="mod must be an ObjectCode, not str"):
-        ch.Kernel.from_handle(int(kernel.handle), "mod")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="handle must be an int, the kernel's address; 0 is not an address"):
-        ch.Kernel.from_handle(0)
-    with pytest.raises(ValueError, match='Unsupported code type "ltoir": it cannot be loaded'):
-        ch.Kernel.from_handle(int(kernel.handle), ch.ObjectCode.from_ltoir(b"code"))
+@pytest.mark.parametrize(
+    ("handle", "mod", "error", "message"),
+    [
+        *(
+            (wrong, None, TypeError, "handle must be an int, the kernel's address, not")
+            for wrong in ("1", b"1", 1.0, None, object())
+        ),
+        (0, None, ValueError, "handle must be an int, the kernel's address; 0 is not an address"),
+        (..., "mod", TypeError, "mod must be an ObjectCode, not str"),
+        (..., ch.ObjectCode.from_ltoir(b"code"), ValueError, 'Unsupported code type "ltoir": it cannot be loaded'),
+    ],
+)
+def test_bad_handle(kernel: ch.Kernel, handle: Any, mod: Any, error: type[Exception], message: str) -> None:
+    """A value that is not an address would be accepted as that of a kernel, or anything as the kernel's code."""
+    with pytest.raises(error, match=message):
+        ch.Kernel.from_handle(int(kernel.handle) if handle is ... else handle, mod)
 
 
 # ---- attributes and occupancy (more tests are in test_kernel_attributes)

@@ -94,6 +94,17 @@ NO_COMPLEX = (TypeError, "a complex number cannot fill a parameter of 8 bytes th
 
 # What would be broken, and the rows that show it.
 CASES: dict[str, list[Row]] = {
+    "the error for a huge int would contain all its digits, or exceed Python's limit on digits": [
+        (1 << 1_000_000, 8, UNKNOWN, (OverflowError, "an int of 1000001 bits does not fit a parameter of 8 bytes")),
+    ],
+    "a float given for a `char` would store one byte of its binary form": [
+        (1.5, 1, UNKNOWN, (TypeError, "a float cannot fill a parameter of 1 byte; pass bytes of exactly 1 byte")),
+    ],
+    "a complex number would lose its imaginary part, or its precision": [
+        (1.5 - 2.5j, 8, UNKNOWN, bits("ff", 1.5, -2.5)),
+        (0.1 + 0.2j, 16, UNKNOWN, bits("dd", 0.1, 0.2)),
+        (1 + 1e300j, 8, UNKNOWN, (OverflowError, r"1e\+300 does not fit a parameter of 4 bytes")),
+    ],
     "an int that a float cannot represent would be rounded": [
         ((1 << 24) + 2, 4, FLOAT, bits("f", (1 << 24) + 2)),
         ((1 << 24) + 1, 4, FLOAT, (TypeError, "16777217 is not exact as a floating-point number of 4 bytes")),

@@ -109,32 +109,21 @@ def test_an_empty_tensor_has_no_address(device: Device) -> None:
     assert tensor.shape[0] == 0
 
 
-@BOTH
-def test_an_unused_capsule_keeps_the_memory(foreign: tuple[Buffer, Any], versioned: bool) -> None:
-    """Memory would be freed while a capsule refers to it, or leak with a capsule that is never consumed."""
+@BOTH_WITH_NUMPY
+@pytest.mark.parametrize("consumed", [False, True], ids=["unused", "consumed"])
+def test_a_tensor_keeps_the_memory(foreign: tuple[Buffer, Any], versioned: bool, consumed: bool) -> None:
+    """Memory would be freed while a capsule or a consumer's array uses it, or leak with them."""
     memory, alive = foreign
-    capsule = export_buffer(memory, versioned)
+    holder: Any = export_buffer(memory, versioned)
+    if consumed:
+        capsule, holder = holder, np.from_dlpack(Exporter(holder))
+        assert get_name(capsule) == USED[versioned]
+        del capsule
+        assert (holder.dtype, holder.tolist()) == (np.int8, list(range(16)))
     memory.close()
     gc.collect()
     assert alive() is not None
-    del capsule
-    assert gone(alive)
-
-
-@BOTH_WITH_NUMPY
-def test_a_consumer_keeps_the_memory(foreign: tuple[Buffer, Any], versioned: bool) -> None:
-    """Memory would be freed while a consumer's array uses it, or outlive the array."""
-    memory, alive = foreign
-    capsule = export_buffer(memory, versioned)
-    array = np.from_dlpack(Exporter(capsule))
-    assert get_name(capsule) == USED[versioned]
-    memory.close()
-    del capsule
-    gc.collect()
-    assert array.dtype == np.int8
-    assert array.tolist() == list(range(16))
-    assert alive().array.ctypes.data == array.ctypes.data
-    del array
+    del holder
     assert gone(alive)
 
 
