@@ -108,15 +108,17 @@ void types_learn(const state *st, const void *type, int step, const attribute *k
   Py_XDECREF(unused);
 }
 
-int types_resolve(const state *st, PyObject *value) {
+int types_find(const state *st, PyObject *value, type_entry *out) {
+  if (types_read(st, Py_TYPE(value), out))
+    return true;
   if (st->faces.resolve == NULL)
-    return 0;
+    return false;
   PyObject *type = Py_NewRef(Py_TYPE(value)); /* the call can change the class of the value */
   PyObject *known = PyObject_CallFunctionObjArgs(st->faces.resolve, type, value, NULL);
   Py_DECREF(type);
   int found = known != NULL ? PyObject_IsTrue(known) : -1;
   Py_XDECREF(known);
-  return found;
+  return found > 0 ? types_read(st, Py_TYPE(value), out) : found;
 }
 
 /*

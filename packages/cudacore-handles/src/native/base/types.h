@@ -78,8 +78,11 @@ bool types_read_code(const state *st, const void *type, type_entry *out);
  */
 bool types_read(const state *st, const void *type, type_entry *out);
 void types_unref(type_entry *entry);
-/* Calls resolve(), which registers the type of a value if it can. Returns its answer, or -1 with an exception. */
-int types_resolve(const state *st, PyObject *value);
+/*
+ * Like types_read(), for the type of a value. If it is not registered, calls resolve(), which registers it if it can.
+ * Returns -1 with an exception on failure.
+ */
+int types_find(const state *st, PyObject *value, type_entry *out);
 /* Stores the property that an attribute of a type's entry is. Takes over the reference to it, which can be NULL. */
 void types_learn(const state *st, const void *type, int step, const attribute *known);
 

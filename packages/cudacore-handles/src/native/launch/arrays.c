@@ -222,11 +222,6 @@ int pack_tensor_map(const destination *to, PyObject *value) {
 
 /* ---- arrays ---- */
 
-int pack_with_python(const destination *to, PyObject *value) {
-  return pack_answer(
-      to, value, PyObject_CallFunction(to->st->faces.read_array, "OII", value, (unsigned)to->size, (unsigned)to->kind));
-}
-
 int pack_place(const destination *to, PyObject *value, PyObject *place) {
   unsigned long long address;
   int device;
@@ -264,7 +259,7 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
     device = ANY_DEVICE;
     break;
   default:
-    return pack_with_python(to, value);
+    return pack_converted(to, value, to->st->faces.read_array);
   }
   if (check_takes_address(to, value) < 0 || check_element(to, value, element_of(tensor.dtype)) < 0 ||
       (box == NULL && check_exchanged(to->st, value, &tensor) < 0))
@@ -414,5 +409,5 @@ int pack_array(const destination *to, PyObject *value, const type_entry *how) {
   if (!PyErr_ExceptionMatches(PyExc_AttributeError))
     return -1;
   PyErr_Clear();
-  return pack_with_python(to, value);
+  return pack_converted(to, value, to->st->faces.read_array);
 }

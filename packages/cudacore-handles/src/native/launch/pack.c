@@ -97,7 +97,7 @@ static int copy_bytes(const destination *to, PyObject *value, const char *data, 
   return 0;
 }
 
-static int pack_converted(const destination *to, PyObject *value, PyObject *converter) {
+int pack_converted(const destination *to, PyObject *value, PyObject *converter) {
   return pack_answer(to, value, PyObject_CallFunction(converter, "OII", value, (unsigned)to->size, (unsigned)to->kind));
 }
 
@@ -118,7 +118,7 @@ static int is_view_of_bytes(PyObject *view) {
 static int pack_memoryview(const destination *to, PyObject *value) {
   int bytes = is_view_of_bytes(value);
   if (bytes <= 0)
-    return bytes == 0 ? pack_with_python(to, value) : -1;
+    return bytes == 0 ? pack_converted(to, value, to->st->faces.read_array) : -1;
   return pack_answer(to, value, PyBytes_FromObject(value));
 }
 
@@ -127,19 +127,13 @@ static int pack_memoryview(const destination *to, PyObject *value) {
  * exception on failure; otherwise, the caller calls types_unref().
  */
 static int look_up(const state *st, PyObject *value, type_entry *how) {
-  if (!types_read(st, Py_TYPE(value), how)) {
-    int found = types_resolve(st, value);
-    if (found < 0)
-      return -1;
-    if (found)
-      types_read(st, Py_TYPE(value), how);
-  }
-  if (!how->type)
+  const int found = types_find(st, value, how);
+  if (found == 0)
     return raise_about(PyExc_TypeError,
                        "cannot pass a '%U' to a kernel; pass an int, float, complex, bool or None, a NumPy or ctypes "
                        "scalar, a device array or buffer, or bytes for a struct",
                        value, 0, 0);
-  return 0;
+  return found < 0 ? -1 : 0;
 }
 
 static int raise_other_size(const destination *to, PyObject *value, Py_ssize_t given) {

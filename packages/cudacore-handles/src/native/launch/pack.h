@@ -38,6 +38,8 @@ int raise_size_mismatch(const destination *to, PyObject *value, Py_ssize_t given
  * the reference to the result. If it is NULL, the conversion failed. Returns -1 with an exception on failure.
  */
 int pack_answer(const destination *to, PyObject *value, PyObject *answer);
+/* Packs a value by a Python function, such as read_array() for arrays that C code does not read. */
+int pack_converted(const destination *to, PyObject *value, PyObject *converter);
 
 /* ---- numbers.c: each packs one value; -1 with an exception ---- */
 
@@ -66,8 +68,6 @@ int pack_array(const destination *to, PyObject *value, const type_entry *how);
 int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object read);
 /* Packs the bytes of a tensor map, and keeps the memory that it describes. */
 int pack_tensor_map(const destination *to, PyObject *value);
-/* Packs a value that needs Python code: an array in host memory, or a DLPack producer without the C interface. */
-int pack_with_python(const destination *to, PyObject *value);
 /* Packs a tuple (address, device, object to keep, type of the elements), for pack_answer(). */
 int pack_place(const destination *to, PyObject *value, PyObject *place);
 

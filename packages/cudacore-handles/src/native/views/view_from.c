@@ -314,26 +314,13 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
   return managed != NULL ? view_of_managed(st, type, managed, versioned, object) : NULL;
 }
 
-/*
- * Copies the table entry for the type of an object. The first object of a type is examined to make the entry. Returns
- * -1 with an exception on failure; otherwise, the caller calls types_unref().
- */
-static int read_entry(const state *st, PyObject *object, type_entry *how) {
-  if (types_read(st, Py_TYPE(object), how))
-    return 0;
-  if (types_resolve(st, object) < 0)
-    return -1;
-  types_read(st, Py_TYPE(object), how);
-  return 0;
-}
-
 static PyObject *work_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("work_stream(obj, device_type, device_id)", count, 3) < 0)
     return NULL;
   long type = PyLong_AsLong(arguments[1]), id = PyLong_AsLong(arguments[2]);
   type_entry how;
-  if (PyErr_Occurred() || read_entry(st, arguments[0], &how) < 0)
+  if (PyErr_Occurred() || types_find(st, arguments[0], &how) < 0)
     return NULL;
   const dl_exchange_api *api = how.exchange;
   types_unref(&how);
@@ -400,7 +387,7 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
     result = from_interface(st, arguments[0], object, stream, name);
     goto end;
   }
-  if (read_entry(st, object, &how) < 0)
+  if (types_find(st, object, &how) < 0)
     goto end;
   /* A few types have a converter that checks the values first. Masked arrays are one of these types. */
   if (how.type != NULL && how.packing == PACKING_CONVERTER) {
