@@ -128,8 +128,19 @@ def measure_all(options: argparse.Namespace, folder: Path) -> tuple[list[Result]
     for row in rows:
         judge_row(row, results)
     about = {each.name: each.version for each in modules} | {"device": device}
-    about |= {"python": platform.python_version(), "machine": platform.machine(), "cores": str(os.cpu_count())}
+    about |= {name: built(python) for name, python in (("python", sys.executable), *options.python)}
+    about |= {"machine": platform.machine(), "cores": str(os.cpu_count())}
     return list(results.values()), about, [each.name for each in candidates]
+
+
+# Pythons can only be compared if their compiler optimised them in the same way.
+BUILT = "import platform, sysconfig as s; print(platform.python_version(), s.get_config_var('PY_CFLAGS'))"
+
+
+def built(python: str) -> str:
+    """Return the version of a Python, and the last option for optimisation that it was compiled with."""
+    version, *flags = subprocess.check_output([python, "-c", BUILT], text=True).split()
+    return " ".join([version, *[flag for flag in flags if flag.startswith("-O")][-1:]])
 
 
 def compared(text: str) -> tuple[str, str]:

@@ -35,7 +35,7 @@ typedef struct base_state {
 #endif
   cch__table types;              /* of type_entry: registered types, with their packing */
   shared_word codes[TYPE_CODES]; /* copies of some entries, which are read without a lock: see types.c */
-  PyObject *forget; /* the function _forget of the module: the callback of the weak references */
+  PyObject *forget;              /* the function _forget of the module: the callback of the weak references */
   runtime *runtime;
 } base_state;
 
