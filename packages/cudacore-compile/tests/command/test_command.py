@@ -271,21 +271,6 @@ def test_errors_name_the_source(run: Run) -> None:
     assert (status, err[:49]) == (1, "cudacore-compile: error: nul.cu: code has a NUL c")
 
 
-def test_byte_order_mark(run: Run) -> None:
-    """A source that begins with a byte order mark would not compile."""
-    Path("kernel.cu").write_bytes(b"\xef\xbb\xbf" + SOURCE.encode())
-    assert run("kernel.cu", "--arch", "sm_90") == (0, "", "")
-
-
-def test_given_again(run: Run) -> None:
-    """Of an option that is given several times with different values, only one value would be used."""
-    Path("kernel.cu").write_text("static_assert(A == 1 && B == 2 && C == 3); __global__ void f() { int unused; }")
-    words = ["-D", "A=1", "-X", "define_macro=B=2", "-X", "define_macro=C=3"]
-    assert run("kernel.cu", "--arch", "sm_90", "-X", "diag_suppress=177", "-X", "diag_suppress=550", *words) == (
-        0, "", "",
-    )  # fmt: skip
-
-
 def test_closed_output() -> None:
     """If the reader of the output ends early, the command would print a Python traceback."""
     Path("k.ptx").write_text(".version 8.0\n.target sm_90\n.address_size 64\n.entry f() { ret; }\n")

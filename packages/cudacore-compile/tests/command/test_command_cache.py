@@ -13,7 +13,6 @@ from cache_programs import entry_files
 from compile_sources import Python, Run
 
 from cudacore_compile import FileStreamProgramCache
-from cudacore_compile._cache import compile as _compile
 from cudacore_compile._command import explain as _explain
 from cudacore_compile._command.arguments import make_parser, parse
 from cudacore_compile._command.plan import make_plan
@@ -125,29 +124,6 @@ def test_records_belong_to_the_cache(run: Run) -> None:
     small["another"] = b"entry" * (with_records // 5 - 20)
     assert small.size_bytes <= with_records
     assert cache._load_note(record) is None
-
-
-def test_warnings_of_python_are_messages(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With ``--format json``, the standard error would not be JSON if a program is not cached."""
-    Path("k.cu").write_text("__device__ const char *now = __TIME__;")
-    monkeypatch.setattr(_compile, "_has_warned", False)
-    status, _, err = run(*WORDS, "--format", "json")
-    (message,) = json.loads(err)
-    assert (status, message["severity"]) == (0, "warning")
-    assert "is not cached" in message["message"]
-
-
-@pytest.mark.usefixtures("_nvjitlink")
-def test_linked_code_is_kept(run: Run) -> None:
-    """Code would be linked again although nothing has changed, which can take as long as compiling it."""
-    Path("g.cu").write_text("__device__ int g() { return 1; }")
-    words = ("k.cu", "g.cu", "--link", "-arch=sm_90", "-o", "all.cubin")
-    assert run(*words)[0] == 0
-    first = Path("all.cubin").read_bytes()
-    assert run(*words)[0] == 0
-    assert Path("all.cubin").read_bytes() == first
-    statistics = json.loads(run("cache", "--format", "json")[1])["statistics"]
-    assert (statistics["hits"], statistics["misses"]) == (3, 3)
 
 
 @pytest.mark.usefixtures("_nvjitlink")

@@ -53,13 +53,6 @@ def test_targets(ltoir: tuple[ObjectCode, ObjectCode], target: str, start: bytes
     assert not linked.code.endswith(b"\0") or target != "ptx"
 
 
-def test_ltoir_inlines(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """Link-time optimization would not be done across programs."""
-    text = Linker(*ltoir, options=SM_90).link("ptx").code
-    assert b"call" not in text
-    assert b"fma.rn.f32" in text
-
-
 def test_ltoir_of_two_languages(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
     """LTO-IR of C++ would not link with LTO-IR of NVVM IR, or calls between the two would not be inlined."""
     other = build(FUNCTION_IR, "ltoir", "nvvm")
