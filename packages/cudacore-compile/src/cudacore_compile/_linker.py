@@ -252,22 +252,17 @@ class Linker(Closing):
             warnings.warn(f"{names}: without effect, because no LTO-IR is linked", RuntimeWarning, stacklevel=4)
 
     def _choose(self, inputs: list[Input], target: ObjectCodeFormatType) -> Choice:
-        """Choose the linker.
-
-        The driver is queried only if nvJitLink cannot link the code and the driver may be able to.
-        """
+        """Choose the linker."""
         versions = (ptx_version(part.code) for part in inputs if part.code_type == "ptx")
-        ptx: Version | None = max(filter(None, versions), default=None)
-        request = {
-            "inputs": [part.code_type for part in inputs],
-            "ptx": ptx,
-            "target": target.value,
-            "options": self._options._of_nvjitlink_only(),
-        }
         nvjitlink = _nvjitlink_version()
-        choice = choose_linker(nvjitlink, None, **request)  # type: ignore[arg-type]
-        if choice.backend is None:
-            choice = choose_linker(nvjitlink, _driver_version(), **request)  # type: ignore[arg-type]
+        choice = choose_linker(
+            nvjitlink,
+            _driver_version,
+            inputs=[part.code_type for part in inputs],
+            ptx=max(filter(None, versions), default=None),
+            target=target.value,
+            options=self._options._of_nvjitlink_only(),
+        )
         if choice.backend is None:
             if nvjitlink is None:
                 try:

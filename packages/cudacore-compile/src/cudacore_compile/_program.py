@@ -202,7 +202,7 @@ class Program(Closing):
         target = request.target
         log = ""
         try:
-            result = _COMPILE[self._code_type](self, target, request.names, is_kept)
+            result = _COMPILE[self._code_type](self, request, is_kept)
             log = result.log
         except CUDAError as error:
             log = error.log
@@ -293,11 +293,11 @@ class Program(Closing):
             box, self._box, self._is_new, self._cubin_names = self._box, None, False, None
         del box  # calls nvrtcDestroyProgram, outside the lock
 
-    def _compile_cxx(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:
+    def _compile_cxx(self, request: Request, is_kept: bool) -> Result:
         from cudacore_compile._compilers import process_state  # not needed if the code comes from a cache
 
-        options = self._options
-        flags = options.as_bytes(CompilerBackendType.NVRTC, target)
+        options = request.options
+        flags = options.as_bytes(CompilerBackendType.NVRTC, request.target)
         options._check_trace_file()
         compiler = load(CompilerBackendType.NVRTC)
         found = wheel_headers(self._code, flags, self._headers, compiler.version[0])
@@ -305,30 +305,29 @@ class Program(Closing):
         if is_kept:
             flags += compiler.no_cache_flags(flags)
         process_state.note(options, stacklevel=6 if is_kept else 4)  # a cache has two frames
-        given = {"program_name": encode(self._name), "creates_pch": bool(options.pch or options.create_pch)}
 
         def compile_once() -> tuple[Any, Result]:
             with self._compiling() as box:
-                return box, compiler.compile(box, flags, names, target, source=self._code, **given)
+                return box, compiler.compile(box, request, flags)
 
         box, result = compile_once()
-        if given["creates_pch"] and compiler.grow_pch_heap(box):
+        if result.pch_status is not None and compiler.grow_pch_heap(box):
             box, result = compile_once()
-        if target is ObjectCodeFormatType.CUBIN:
+        if request.target is ObjectCodeFormatType.CUBIN:
             with self._lock:
                 if self._box is box:  # otherwise, another thread has replaced the box
                     self._cubin_names = result.lowered_names
         return result
 
-    def _compile_nvvm(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:
-        flags = self._options.as_bytes(CompilerBackendType.NVVM, target)
+    def _compile_nvvm(self, request: Request, is_kept: bool) -> Result:
+        flags = request.options.as_bytes(CompilerBackendType.NVVM, request.target)
         with self._compiling() as box:
             code, log = load(CompilerBackendType.NVVM).compile(box, flags, program_name=encode(self._name))
         return Result(code, log, {}, None, None)
 
-    def _compile_ptx(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:
+    def _compile_ptx(self, request: Request, is_kept: bool) -> Result:
         with self._compiling() as linker:
-            code = linker.link(target)
+            code = linker.link(request.target)
         return Result(code.code, linker.get_error_log() + linker.get_info_log(), {}, code._signatures, None)
 
     def _new_box(self) -> Any:

@@ -278,9 +278,9 @@ def test_what_is_kept_does_not_come_from_the_driver(tmp_path: Path, monkeypatch:
     given: list[Sequence[bytes]] = []
     compile_now = nvrtc.NVRTC.compile
 
-    def remember(self: nvrtc.NVRTC, box: Any, flags: list[bytes], *args: Any, **kwargs: Any) -> Any:
+    def remember(self: nvrtc.NVRTC, box: Any, request: Any, flags: list[bytes]) -> Any:
         given.append(flags)
-        return compile_now(self, box, flags, *args, **kwargs)
+        return compile_now(self, box, request, flags)
 
     monkeypatch.setattr(nvrtc.NVRTC, "compile", remember)
     program().compile("ptx")

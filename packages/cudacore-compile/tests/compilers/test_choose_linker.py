@@ -43,6 +43,6 @@ def test_choice(
     nvjitlink: Version | None, driver: Version | None, what: dict[str, Any], backend: str | None, reason: str
 ) -> None:
     """A linker that cannot link the code would be chosen, or the error would not give the reason."""
-    choice = choose_linker(nvjitlink, driver, **what)
+    choice = choose_linker(nvjitlink, lambda: driver, **what)
     assert choice.backend == backend
     assert reason in choice.reason

@@ -62,7 +62,7 @@ def _linker_of(ptx: bytes) -> str:
         linker = load(CompilerBackendType.NVJITLINK)
     except NVJitLinkError as error:
         raise UncacheableError(f"there is no nvJitLink: {error.meaning}") from None
-    choice = choose_linker(linker.version, None, inputs=["ptx"], ptx=ptx_version(ptx))
+    choice = choose_linker(linker.version, lambda: None, inputs=["ptx"], ptx=ptx_version(ptx))
     if choice.backend is not CompilerBackendType.NVJITLINK:
         raise UncacheableError(f"the driver would link it: {choice.reason}")
     return str(linker.path)

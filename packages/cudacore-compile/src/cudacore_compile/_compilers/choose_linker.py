@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cudacore_compile.typing import CompilerBackendType
@@ -26,7 +26,7 @@ class Choice(NamedTuple):
 
 def choose_linker(
     nvjitlink: Version | None,
-    driver: Version | None,
+    driver: Callable[[], Version | None],
     *,
     inputs: Sequence[str] = (),
     ptx: Version | None = None,
@@ -36,12 +36,14 @@ def choose_linker(
     """Choose a linker. The result depends only on the arguments.
 
     nvJitLink is preferred, because it needs no driver. The driver's linker is used only if nvJitLink cannot link the
-    code.
+    code. The driver is queried only if its linker may be able to.
 
     Parameters
     ----------
-    nvjitlink, driver : tuple of (int, int), optional
-        The CUDA versions of nvJitLink and of the driver; None for one that is missing.
+    nvjitlink : tuple of (int, int) or None
+        The CUDA version of nvJitLink; None if it is missing.
+    driver : callable
+        Returns the CUDA version of the driver, or None.
     inputs : sequence of str
         Types of the input.
     ptx : tuple of (int, int), optional
@@ -78,7 +80,11 @@ def _against_nvjitlink(version: Version | None, ptx: Version | None, target: str
 
 
 def _against_driver(
-    version: Version | None, inputs: Sequence[str], ptx: Version | None, target: str, options: Sequence[str]
+    driver: Callable[[], Version | None],
+    inputs: Sequence[str],
+    ptx: Version | None,
+    target: str,
+    options: Sequence[str],
 ) -> str:
     if "ltoir" in inputs:
         return "the driver's linker takes no LTO-IR"
@@ -87,6 +93,7 @@ def _against_driver(
     if options:
         names = ", ".join(f"LinkerOptions.{option}" for option in options)
         return f"the driver's linker does not have {names}"
+    version = driver()
     if version is None:
         return "there is no driver to link it"
     if ptx is not None and ptx > ptx_of(version):

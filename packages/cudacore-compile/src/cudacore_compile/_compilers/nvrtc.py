@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from cudacore_compile._compilers.errors import NVRTCError
 from cudacore_compile._compilers.interrupt import run_interruptibly
 from cudacore_compile._compilers.libraries import Library, Loaded
+from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.options import bundled_headers
 from cudacore_compile._compilers.pointees import add_pointees, pointees
-from cudacore_compile._compilers.request import Result
+from cudacore_compile._compilers.request import Request, Result
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk.compile import call_interruptibly, ptx_signatures
@@ -83,17 +84,7 @@ class NVRTC(Loaded):
 
         return nvrtc.nvrtcProgram(self.raw(box))
 
-    def compile(
-        self,
-        box: Any,
-        flags: list[bytes],
-        names: Sequence[str],
-        target: ObjectCodeFormatType,
-        *,
-        program_name: bytes,
-        source: bytes,
-        creates_pch: bool,
-    ) -> Result:
+    def compile(self, box: Any, request: Request, flags: list[bytes]) -> Result:
         """Compile a program once, and return all of its results (nvrtcCompileProgram).
 
         Raises
@@ -102,18 +93,21 @@ class NVRTC(Loaded):
             If the compilation fails; it has the log, the command line and a hint.
         """
         flags = _with_private_folder(flags)
+        names, target, options = request.names, request.target, request.options
         try:
             for name in names:
                 self.of(box, "nvrtcAddNameExpression", name.encode())
             run_interruptibly(lambda: self._compile(box, flags), lambda: self.cancel(box))
             lowered = {name: self.text_of(box, "nvrtcGetLoweredName", name.encode()).decode() for name in names}
-            pch_status = _PCH_STATUS.get(self._pch_status(box), PCHStatusType.FAILED) if creates_pch else None
+            pch_status = None
+            if options.pch or options.create_pch:
+                pch_status = _PCH_STATUS.get(self._pch_status(box), PCHStatusType.FAILED)
             code = self.output(box, f"nvrtcGet{_OUTPUTS[target]}")
-            return Result(code, self.log(box), lowered, self._signatures(box, target, code, source), pch_status)
+            return Result(code, self.log(box), lowered, self._signatures(box, target, code, request.code), pch_status)
         except NVRTCError as error:
             from cudacore_compile._compilers.hints import explain
 
-            self.complete(error, box, b"nvrtc", *flags, program_name)
+            self.complete(error, box, b"nvrtc", *flags, encode(options.name or "default_program"))
             if error.code_name == "NVRTC_ERROR_CANCELLED":
                 error.log = ""  # it has only internal errors
             bundled = bundled_headers(flags)
