@@ -372,4 +372,5 @@ def test_daemon_threads_at_the_end_of_the_process(python: Callable[..., Any]) ->
         time.sleep(0.2)
         """
     )
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout in ("", "compiled\n")  # on a busy machine, one of them can be done
