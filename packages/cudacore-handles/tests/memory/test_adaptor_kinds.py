@@ -254,6 +254,16 @@ def test_limit_collects_garbage(
     gc.collect()
 
 
+@pytest.mark.parametrize("direct", [True, False])
+def test_limit_within_a_limit(direct: bool, pool: ch.DeviceMemoryResource, host_memory: Any, stream: ch.Stream) -> None:
+    """An allocation that an inner limit refuses would count against the outer limit forever."""
+    outer = ch.LimitingResourceAdaptor(ch.LimitingResourceAdaptor(pool if direct else host_memory, 20), 30)
+    for _ in range(2):
+        with pytest.raises(ch.OutOfMemoryError, match="the limit of 20 bytes"):
+            outer.allocate(25, stream=stream)
+    outer.allocate(20, stream=stream).close()
+
+
 def test_failure_callback(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
     """When an allocation fails, a callback could not free memory and have the allocation tried again."""
     kept = [pool.allocate(32 * MIB, stream=stream) for _ in range(2)]
