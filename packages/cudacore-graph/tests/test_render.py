@@ -231,6 +231,14 @@ def test_boxes_do_not_overlap(definition: cg.GraphDefinition, seed: int) -> None
     assert all(float(top) < float(bottom) for top, bottom in arrows)
 
 
+def test_boxes_without_arrows(definition: cg.GraphDefinition) -> None:
+    """They would be in one row, which is wider than a screen."""
+    definition.add_many([("empty", None)] * 60)
+    boxes = rectangles(definition.to_svg(max_nodes=None))
+    assert len(boxes) == 60
+    assert max(right for _, _, right, _ in boxes) < 1000
+
+
 def random_graph(definition: cg.GraphDefinition, count: int, seed: int = 0) -> None:
     """Add empty nodes, each of which depends on some of the earlier ones."""
     chance = random.Random(seed)
