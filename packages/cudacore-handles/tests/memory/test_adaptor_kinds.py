@@ -243,14 +243,18 @@ def test_limit_collects_garbage(
 ) -> None:
     """Buffers in garbage would count against the limit, although a collection can free them."""
     limiting = ch.LimitingResourceAdaptor(pool if direct else host_memory, MIB)
-    for _ in range(3):
-        cycle: dict[str, Any] = {"buffer": limiting.allocate(MIB, stream=stream)}
-        cycle["myself"] = cycle
-        del cycle
-    limiting.collects_garbage = False
-    assert not limiting.upstream_mr.collects_garbage
-    with pytest.raises(ch.OutOfMemoryError):
-        limiting.allocate(1, stream=stream)
+    gc.disable()  # a collection that begins by itself would free the buffer that must be missed
+    try:
+        for _ in range(3):
+            cycle: dict[str, Any] = {"buffer": limiting.allocate(MIB, stream=stream)}
+            cycle["myself"] = cycle
+            del cycle
+        limiting.collects_garbage = False
+        assert not limiting.upstream_mr.collects_garbage
+        with pytest.raises(ch.OutOfMemoryError):
+            limiting.allocate(1, stream=stream)
+    finally:
+        gc.enable()
     gc.collect()
 
 
