@@ -3,12 +3,11 @@
 #include "graph/nodes/nodes.h"
 
 static int fill_child(cch__node_params *out, const cch__node_source *from) {
-  cch_child_node node;
-  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, graph));
-  CCH__RETURN_FAILURE(CCH__USABLE(node.graph, "the child graph", from->operation));
-  out->native.graph.graph = node.graph->raw;
+  const cch_child_node *node = from->given;
+  CCH__RETURN_FAILURE(CCH__USABLE(node->graph, "the child graph", from->operation));
+  out->native.graph.graph = node->graph->raw;
   cch_bundle *uses;
-  int status = cch__graph_uses(&uses, node.graph, from->operation);
+  int status = cch__graph_uses(&uses, node->graph, from->operation);
   if (status != 0 || uses == NULL)
     return status != 0 ? status : cch__node_keep(out, from);
   status = cch__bundle_wrap(&out->kept, uses, from->bundle, 0, from->operation);
@@ -18,12 +17,7 @@ static int fill_child(cch__node_params *out, const cch__node_source *from) {
 
 static int get_child(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
   (void)bundle;
-  cch_child_node known = {0};
-  CCH__RETURN_FAILURE(cch__node_child(&known.graph, node, 0, operation));
-  int status = CCH__NODE_GIVE(params, known, graph);
-  if (status != 0)
-    cch_graph_unref(known.graph);
-  return status;
+  return cch__node_child(&((cch_child_node *)params)->graph, node, 0, operation);
 }
 
 static int child(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle, const char *operation) {
@@ -41,4 +35,5 @@ static int older(const cch__older_call *to, CUgraphNodeParams *params) {
                             : CCH_ENOSYMBOL;
 }
 
-const cch__node_type cch__node_type_graph = {.fill = fill_child, .get = get_child, .child = child, .older = older};
+const cch__node_type cch__node_type_graph = {CCH__NODE_STRUCT(cch_child_node, graph), .fill = fill_child,
+                                             .get = get_child, .child = child, .older = older};

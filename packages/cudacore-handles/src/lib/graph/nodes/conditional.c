@@ -5,24 +5,23 @@
 #include <string.h>
 
 static int fill_conditional(cch__node_params *out, const cch__node_source *from) {
-  cch_conditional_node node;
-  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, count));
-  bool fits = node.type == CCH_CONDITIONAL_IF       ? node.count == 1 || node.count == 2
-              : node.type == CCH_CONDITIONAL_WHILE  ? node.count == 1
-              : node.type == CCH_CONDITIONAL_SWITCH ? node.count >= 1
-                                                    : false;
+  const cch_conditional_node *node = from->given;
+  bool fits = node->type == CCH_CONDITIONAL_IF       ? node->count == 1 || node->count == 2
+              : node->type == CCH_CONDITIONAL_WHILE  ? node->count == 1
+              : node->type == CCH_CONDITIONAL_SWITCH ? node->count >= 1
+                                                     : false;
   if (!fits)
-    return cch__fail(CCH_EINVAL, from->operation, "a conditional node of type %d cannot have %u bodies", node.type,
-                     node.count);
+    return cch__fail(CCH_EINVAL, from->operation, "a conditional node of type %d cannot have %u bodies", node->type,
+                     node->count);
   CCH__RETURN_FAILURE(cch__bundle_wrap(&out->kept, NULL, from->bundle,
-                                       sizeof(cch__condition) + node.count * sizeof *((cch__condition *)NULL)->bodies,
+                                       sizeof(cch__condition) + node->count * sizeof *((cch__condition *)NULL)->bodies,
                                        from->operation));
   out->kept->is_condition = true;
-  ((cch__condition *)out->kept->payload)->node = node;
+  ((cch__condition *)out->kept->payload)->node = *node;
   CUDA_CONDITIONAL_NODE_PARAMS *native = &out->native.conditional;
-  native->handle = node.condition;
-  native->type = (CUgraphConditionalNodeType)node.type;
-  native->size = node.count;
+  native->handle = node->condition;
+  native->type = (CUgraphConditionalNodeType)node->type;
+  native->size = node->count;
   return cch__node_context(&native->ctx, from->context);
 }
 
@@ -32,24 +31,19 @@ static void take_bodies(cch__node_params *params) {
   memcpy(condition->bodies, params->native.conditional.phGraph_out, condition->node.count * sizeof *condition->bodies);
 }
 
-static int read_conditional(cch_graph_node *node, cch_conditional_node *out, const cch_bundle *bundle) {
+static int get_conditional(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
+  (void)operation;
+  cch_conditional_node *out = params;
   if (bundle != NULL && bundle->wraps) {
     *out = ((cch__condition *)bundle->payload)->node;
     return 0;
   }
   CUgraphNodeParams native = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
-  int status = CCH__CALL(cuGraphNodeGetParams, (node->raw, &native));
-  if (status == 0)
-    *out = (cch_conditional_node){.condition = native.conditional.handle,
-                                  .type = (int32_t)native.conditional.type,
-                                  .count = native.conditional.size};
-  return status;
-}
-
-static int get_conditional(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
-  cch_conditional_node known = {0};
-  int status = read_conditional(node, &known, bundle);
-  return status != 0 ? status : CCH__NODE_GIVE(params, known, count);
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphNodeGetParams, (node->raw, &native)));
+  *out = (cch_conditional_node){.condition = native.conditional.handle,
+                                .type = (int32_t)native.conditional.type,
+                                .count = native.conditional.size};
+  return 0;
 }
 
 /* Creates a condition in another graph for the parameters, because each graph needs its own condition. */
@@ -102,7 +96,8 @@ static int body(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bu
   return 0;
 }
 
-const cch__node_type cch__node_type_conditional = {.fill = fill_conditional,
+const cch__node_type cch__node_type_conditional = {CCH__NODE_STRUCT(cch_conditional_node, count),
+                                                   .fill = fill_conditional,
                                                    .get = get_conditional,
                                                    .added = take_bodies,
                                                    .explain = explain_conditional,

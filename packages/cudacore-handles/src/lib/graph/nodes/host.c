@@ -3,12 +3,11 @@
 #include "graph/nodes/nodes.h"
 
 static int fill_host(cch__node_params *out, const cch__node_source *from) {
-  cch_host_node node;
-  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, data));
-  if (node.function == NULL)
+  const cch_host_node *node = from->given;
+  if (node->function == NULL)
     return cch__fail(CCH_EINVAL, from->operation, "the host function is NULL");
   CCH__RETURN_FAILURE(cch__bundle_wrap(&out->kept, NULL, from->bundle, sizeof(cch__host_call), from->operation));
-  *(cch__host_call *)out->kept->payload = (cch__host_call){node.function, node.data};
+  *(cch__host_call *)out->kept->payload = (cch__host_call){node->function, node->data};
   out->native.host.fn = cch__host_trampoline;
   out->native.host.userData = out->kept->payload;
   return 0;
@@ -19,13 +18,14 @@ static int fill_host(cch__node_params *out, const cch__node_source *from) {
  * own payload.
  */
 static int get_host(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
-  (void)bundle;
+  (void)bundle, (void)operation;
   CUDA_HOST_NODE_PARAMS_v1 native;
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphHostNodeGetParams, (node->raw, &native)));
   const cch__host_call *call = native.userData;
   bool ours = native.fn == cch__host_trampoline;
-  cch_host_node known = {.function = ours ? call->function : native.fn, .data = ours ? call->data : native.userData};
-  return CCH__NODE_GIVE(params, known, data);
+  *(cch_host_node *)params =
+      (cch_host_node){.function = ours ? call->function : native.fn, .data = ours ? call->data : native.userData};
+  return 0;
 }
 
 /* ---- drivers before 12.2 ---- */
@@ -35,4 +35,5 @@ static int older(const cch__older_call *to, CUgraphNodeParams *params) {
   return CCH__OLDER_NODE(to, AddHostNode, HostNodeSetParams, ExecHostNodeSetParams, &host);
 }
 
-const cch__node_type cch__node_type_host = {.fill = fill_host, .get = get_host, .older = older};
+const cch__node_type cch__node_type_host = {CCH__NODE_STRUCT(cch_host_node, data), .fill = fill_host, .get = get_host,
+                                            .older = older};

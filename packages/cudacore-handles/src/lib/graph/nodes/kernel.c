@@ -31,27 +31,26 @@ int cch__kernel_node_fill(cch__node_params *out, const cch_kernel *kernel, const
 }
 
 static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
-  cch_kernel_node node;
-  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, args_size));
-  CCH__RETURN_FAILURE(CCH__USABLE(node.kernel, "the kernel of the node's parameters", from->operation));
-  CCH__RETURN_FAILURE(CCH__USABLE(node.config, "the config of the node's parameters", from->operation));
-  if (node.args_size > 0)
-    CCH__RETURN_FAILURE(CCH__USABLE(node.args, "the block of arguments of the node's parameters", from->operation));
+  const cch_kernel_node *node = from->given;
+  CCH__RETURN_FAILURE(CCH__USABLE(node->kernel, "the kernel of the node's parameters", from->operation));
+  CCH__RETURN_FAILURE(CCH__USABLE(node->config, "the config of the node's parameters", from->operation));
+  if (node->args_size > 0)
+    CCH__RETURN_FAILURE(CCH__USABLE(node->args, "the block of arguments of the node's parameters", from->operation));
   const cch__params *params;
-  CCH__RETURN_FAILURE(cch__kernel_params(&params, node.kernel));
-  if (node.args_size != params->block_size)
+  CCH__RETURN_FAILURE(cch__kernel_params(&params, node->kernel));
+  if (node->args_size != params->block_size)
     return cch__fail(CCH_EMISMATCH, from->operation, "the kernel takes %zu bytes of arguments, not %zu",
-                     params->block_size, node.args_size);
-  CCH__RETURN_FAILURE(cch__kernel_node_fill(out, node.kernel, node.config, from->operation));
-  CCH__RETURN_FAILURE(cch__bundle_wrap(&out->kept, node.kernel, from->bundle, node.args_size, from->operation));
+                     params->block_size, node->args_size);
+  CCH__RETURN_FAILURE(cch__kernel_node_fill(out, node->kernel, node->config, from->operation));
+  CCH__RETURN_FAILURE(cch__bundle_wrap(&out->kept, node->kernel, from->bundle, node->args_size, from->operation));
   /* Passes pointers rather than the block, so that other code that reads the graph gets the value of each argument. */
   if (params->count > sizeof out->few / sizeof *out->few) {
     out->pointers = malloc(params->count * sizeof *out->pointers);
     if (out->pointers == NULL)
       return cch__fail_nomem(from->operation);
   }
-  if (node.args_size > 0)
-    memcpy(out->kept->payload, node.args, node.args_size);
+  if (node->args_size > 0)
+    memcpy(out->kept->payload, node->args, node->args_size);
   for (size_t i = 0; i < params->count; i++)
     out->pointers[i] = (char *)out->kept->payload + params->param[i].offset;
   out->native.kernel.kernelParams = params->count > 0 ? out->pointers : NULL;
@@ -162,7 +161,9 @@ static int keep_read(cch_graph_node *node, const cch__kernel_read *read, const c
   return 0;
 }
 
-static int read_kernel(cch_graph_node *node, cch_kernel_node *out, const cch_bundle *bundle, const char *operation) {
+static int get_kernel(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
+  cch_kernel_node *out = params;
+  CCH__RETURN_FAILURE(cch__graph_check(node->graph, operation));
   cch_kernel *known = cch__kernel_of(bundle);
   const bool has_args = known != NULL && !bundle->of_many;
   cch__kernel_read read;
@@ -179,16 +180,6 @@ static int read_kernel(cch_graph_node *node, cch_kernel_node *out, const cch_bun
     out->args_size = has_args ? bundle->payload_size : read.params != NULL ? read.params->block_size : 0;
   }
   cch__kernel_read_unref(&read);
-  return status;
-}
-
-static int get_kernel(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
-  cch_kernel_node known = {.config = ((cch_kernel_node *)params)->config};
-  CCH__RETURN_FAILURE(cch__graph_check(node->graph, operation));
-  CCH__RETURN_FAILURE(read_kernel(node, &known, bundle, operation));
-  int status = CCH__NODE_GIVE(params, known, args_size);
-  if (status != 0)
-    cch_kernel_unref(known.kernel);
   return status;
 }
 
@@ -336,5 +327,9 @@ static int older(const cch__older_call *to, CUgraphNodeParams *params) {
   return CCH__OLDER_NODE(to, AddKernelNode, KernelNodeSetParams, ExecKernelNodeSetParams, &kernel);
 }
 
-const cch__node_type cch__node_type_kernel = {
-    .fill = fill_kernel, .get = get_kernel, .context = read_context, .change = change, .older = older};
+const cch__node_type cch__node_type_kernel = {CCH__NODE_STRUCT(cch_kernel_node, args_size),
+                                              .fill = fill_kernel,
+                                              .get = get_kernel,
+                                              .context = read_context,
+                                              .change = change,
+                                              .older = older};

@@ -40,29 +40,28 @@ static side side_of(CUarray array, CUdeviceptr device, size_t pitch, size_t heig
 }
 
 static int fill_memcpy(cch__node_params *out, const cch__node_source *from) {
-  cch_memcpy_node node;
-  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, src_height));
+  const cch_memcpy_node *node = from->given;
   CUDA_MEMCPY_NODE_PARAMS *native = &out->native.memcpy;
   CUDA_MEMCPY3D *copy = &native->copyParams;
-  *copy =
-      (CUDA_MEMCPY3D){.WidthInBytes = node.width, .Height = cch__or_one(node.height), .Depth = cch__or_one(node.depth)};
-  side src = side_of(node.src_array, node.src, node.src_pitch, node.src_height, copy);
+  *copy = (CUDA_MEMCPY3D){
+      .WidthInBytes = node->width, .Height = cch__or_one(node->height), .Depth = cch__or_one(node->depth)};
+  side src = side_of(node->src_array, node->src, node->src_pitch, node->src_height, copy);
   copy->srcMemoryType = src.type;
   copy->srcArray = src.array;
   copy->srcDevice = src.device;
   copy->srcPitch = src.pitch;
   copy->srcHeight = src.height;
-  side dst = side_of(node.dst_array, node.dst, node.dst_pitch, node.dst_height, copy);
+  side dst = side_of(node->dst_array, node->dst, node->dst_pitch, node->dst_height, copy);
   copy->dstMemoryType = dst.type;
   copy->dstArray = dst.array;
   copy->dstDevice = dst.device;
   copy->dstPitch = dst.pitch;
   copy->dstHeight = dst.height;
-  if (node.dst_array == NULL && node.src_array == NULL)
+  if (node->dst_array == NULL && node->src_array == NULL)
     CCH__RETURN_FAILURE(cch__check_box_apart(copy, from->operation));
-  if (from->context != NULL || (node.dst_array == NULL && node.src_array == NULL))
-    return cch__node_place(out, &native->copyCtx, (CUdeviceptr[]){node.dst, node.src}, 2, from);
-  int status = context_with_array(&native->copyCtx, &node, from->bundle);
+  if (from->context != NULL || (node->dst_array == NULL && node->src_array == NULL))
+    return cch__node_place(out, &native->copyCtx, (CUdeviceptr[]){node->dst, node->src}, 2, from);
+  int status = context_with_array(&native->copyCtx, node, from->bundle);
   out->context = native->copyCtx;
   return status != 0 ? status : cch__node_keep(out, from);
 }
@@ -72,21 +71,22 @@ static CUdeviceptr address_of(CUmemorytype type, const void *host, CUdeviceptr d
 }
 
 static int get_memcpy(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
-  (void)bundle;
+  (void)bundle, (void)operation;
   CUDA_MEMCPY3D native;
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphMemcpyNodeGetParams, (node->raw, &native)));
-  cch_memcpy_node known = {.dst = address_of(native.dstMemoryType, native.dstHost, native.dstDevice),
-                           .src = address_of(native.srcMemoryType, native.srcHost, native.srcDevice),
-                           .width = native.WidthInBytes,
-                           .height = native.Height,
-                           .depth = native.Depth,
-                           .dst_pitch = native.dstPitch,
-                           .src_pitch = native.srcPitch,
-                           .dst_height = native.dstHeight,
-                           .src_height = native.srcHeight,
-                           .dst_array = native.dstMemoryType == CU_MEMORYTYPE_ARRAY ? native.dstArray : NULL,
-                           .src_array = native.srcMemoryType == CU_MEMORYTYPE_ARRAY ? native.srcArray : NULL};
-  return CCH__NODE_GIVE(params, known, src_height);
+  *(cch_memcpy_node *)params =
+      (cch_memcpy_node){.dst = address_of(native.dstMemoryType, native.dstHost, native.dstDevice),
+                        .src = address_of(native.srcMemoryType, native.srcHost, native.srcDevice),
+                        .width = native.WidthInBytes,
+                        .height = native.Height,
+                        .depth = native.Depth,
+                        .dst_pitch = native.dstPitch,
+                        .src_pitch = native.srcPitch,
+                        .dst_height = native.dstHeight,
+                        .src_height = native.srcHeight,
+                        .dst_array = native.dstMemoryType == CU_MEMORYTYPE_ARRAY ? native.dstArray : NULL,
+                        .src_array = native.srcMemoryType == CU_MEMORYTYPE_ARRAY ? native.srcArray : NULL};
+  return 0;
 }
 
 static int explain(const cch_graph *graph, const void *given, const char *operation) {
@@ -103,5 +103,5 @@ static int older(const cch__older_call *to, CUgraphNodeParams *params) {
                          params->memcpy.copyCtx);
 }
 
-const cch__node_type cch__node_type_memcpy = {
-    .fill = fill_memcpy, .get = get_memcpy, .explain = explain, .older = older};
+const cch__node_type cch__node_type_memcpy = {CCH__NODE_STRUCT(cch_memcpy_node, src_height), .fill = fill_memcpy,
+                                              .get = get_memcpy, .explain = explain, .older = older};

@@ -39,18 +39,6 @@ int cch__node_place(cch__node_params *out, CUcontext *context, const CUdeviceptr
   return status;
 }
 
-int cch__node_give(void *given, void *known, size_t size, size_t oldest, const char *operation) {
-  size_t room = *(size_t *)given;
-  if (room < oldest)
-    return cch__fail(CCH_EINVAL, operation, "the size of the structure is %zu, and none has less than %zu bytes", room,
-                     oldest);
-  *(size_t *)known = room;
-  if (room > size)
-    memset((char *)given + size, 0, room - size);
-  memcpy(given, known, room < size ? room : size);
-  return 0;
-}
-
 /* ---- nodes that do nothing, and have no parameters ---- */
 
 static int older_empty(const cch__older_call *to, CUgraphNodeParams *params) {
@@ -93,7 +81,14 @@ int cch__node_params_fill(cch__node_params *out, int type, const void *params, c
     return cch__fail(CCH_EINVAL, operation, "the parameters of the node are NULL");
   if (known->fill == NULL)
     return cch__fail(CCH_EINVAL, operation, "nodes of type %d cannot be added", type);
-  const cch__node_source from = {.given = params, .bundle = bundle, .context = context, .operation = operation};
+  cch__any_node room;
+  cch__node_source from = {
+      .given = params, .caller = params, .bundle = bundle, .context = context, .operation = operation};
+  if (known->size != 0 && *(const size_t *)params != known->size) {
+    CCH__RETURN_FAILURE(cch__read_sized(&room, known->size, params, *(const size_t *)params, known->oldest,
+                                        "structure of a node's parameters", operation));
+    from.given = &room;
+  }
   return known->fill(out, &from);
 }
 
@@ -108,7 +103,18 @@ int cch__node_params_get(void *params, cch_graph_node *node, const cch_bundle *b
   const cch__node_type *known = cch__node_type_of(node->type);
   if (known->get == NULL)
     return cch__fail(CCH_EINVAL, operation, "a node of type %d has no parameters that are known", node->type);
-  return known->get(params, node, bundle, operation);
+  cch__any_node read = {0};
+  const size_t size = *(const size_t *)params;
+  if (size < known->oldest)
+    return cch__fail(CCH_EINVAL, operation, "the size of the structure is %zu, and none has less than %zu bytes", size,
+                     known->oldest);
+  memcpy(&read, params, size < known->size ? size : known->size);
+  CCH__RETURN_FAILURE(known->get(&read, node, bundle, operation));
+  read.size = size;
+  if (size > known->size)
+    memset((char *)params + known->size, 0, size - known->size);
+  memcpy(params, &read, size < known->size ? size : known->size);
+  return 0;
 }
 
 int cch__node_check_change(const cch_graph_node *node, const char *operation) {

@@ -14,7 +14,8 @@
 
 /* Where the parameters of a node come from. */
 typedef struct cch__node_source {
-  const void *given; /* the structure of the type, such as cch_kernel_node */
+  const void *given;  /* the structure of the type, such as cch_kernel_node, with the fields of this version */
+  const void *caller; /* the same, as the caller gave it */
   cch_bundle *bundle;
   const cch_context *context; /* NULL: the current context */
   const char *operation;
@@ -41,9 +42,14 @@ typedef struct cch__older_call {
 #define CCH__FIRST(first, ...) first /* a context is not set again */
 
 struct cch__node_type {
+  size_t size;   /* of the structure with the parameters; 0 if the type has none */
+  size_t oldest; /* its size in version 0.1; later versions may append fields */
   /* Fills `native`, and the other fields that the type needs. */
   int (*fill)(cch__node_params *out, const cch__node_source *from);
-  /* Reads the parameters of a node, whose bundle is NULL if it is not known. NULL: the type has no parameters. */
+  /*
+   * Reads the parameters of a node, whose bundle is NULL if it is not known. `params` has the fields of this version,
+   * with the values that the caller gave. NULL: the type has no parameters.
+   */
   int (*get)(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation);
   /* Stores the results that the driver wrote into the parameters of a new node. NULL: the type has none. */
   void (*added)(cch__node_params *params);
@@ -65,23 +71,23 @@ struct cch__node_type {
   int (*older)(const cch__older_call *to, CUgraphNodeParams *params);
 };
 
+/* The fields `size` and `oldest` of a row. `last` is the last field of the structure in version 0.1. */
+#define CCH__NODE_STRUCT(type, last) .size = sizeof(type), .oldest = offsetof(type, last) + sizeof(((type *)NULL)->last)
+
+/* The parameters of a node of any type. */
+typedef union cch__any_node {
+  size_t size;
+#define CCH__MEMBER(name) cch_##name##_node name;
+  CCH_NODE_STRUCTS(CCH__MEMBER)
+#undef CCH__MEMBER
+} cch__any_node;
+
 #define CCH__DECLARE(number, name) extern const cch__node_type cch__node_type_##name;
 CCH_NODE_TYPES(CCH__DECLARE)
 #undef CCH__DECLARE
 
 /* For a type that the library cannot add, all fields of the result are zero. */
 const cch__node_type *cch__node_type_of(int type);
-
-/* Reads a structure of version 0.1 or later into `known`, which has the fields of this version. */
-#define CCH__NODE_READ(known, from, last)                                                                              \
-  cch__read_sized(&(known), sizeof(known), (from)->given, *(const size_t *)(from)->given,                              \
-                  offsetof(__typeof__(known), last) + sizeof((known).last), "structure of a node's parameters",        \
-                  (from)->operation)
-
-/* Writes the fields that the caller's version of a structure has. */
-#define CCH__NODE_GIVE(given, known, last)                                                                             \
-  cch__node_give(given, &(known), sizeof(known), offsetof(__typeof__(known), last) + sizeof((known).last), operation)
-int cch__node_give(void *given, void *known, size_t size, size_t oldest, const char *operation);
 
 /* Makes the caller's bundle the bundle that the graph keeps for the node. */
 int cch__node_keep(cch__node_params *out, const cch__node_source *from);
