@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import itertools
 import json
+import multiprocessing
 import os
 import struct
 import sys
@@ -21,11 +22,11 @@ import threading
 import timeit
 import types
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import graphs
-import sharing
 from rows import KERNELS, LAUNCHES, MAX_THREADS, OURS, ROWS, TARGET, TINY, Row
 
 HANGS = 60.0  # seconds after which threads that launch count as deadlocked
@@ -159,8 +160,41 @@ def arrays(core: types.ModuleType, names: dict[str, Any]) -> dict[str, Any]:
     return {"cupy2": made[:2], "cupy8": made, "raw8": raw}
 
 
+def export(module: str, channel: Connection) -> None:
+    """Share a buffer, in a second process, until the first one closes its end of the pipe."""
+    core = importlib.import_module(module)
+    device = core.Device(0)
+    device.set_current()
+    stream = device.create_stream()
+    pool = core.DeviceMemoryResource(device, core.DeviceMemoryResourceOptions(ipc_enabled=True))
+    buffer = pool.allocate(4096, stream=stream)
+    stream.sync()
+    channel.send((pool.allocation_handle, buffer.ipc_descriptor))
+    try:
+        channel.recv()
+    except EOFError:
+        pass
+
+
+def sharing(core: types.ModuleType, names: dict[str, Any]) -> dict[str, Any]:
+    """Start a second process, and return the names that rows need to import its memory."""
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    # The worker's argument, because cuda.core calls itself by the name of a module that has no more than its version.
+    process = spawn.Process(target=export, args=(sys.argv[1], theirs), daemon=True)
+    process.start()
+    theirs.close()
+    handle, descriptor = ours.recv()
+    return {
+        "from_ipc_descriptor": core.Buffer.from_ipc_descriptor,
+        "shared_pool": core.DeviceMemoryResource.from_allocation_handle(0, handle),
+        "ipc_descriptor": descriptor,
+        "channel": ours,  # the other process ends when this end of the pipe is closed
+    }
+
+
 # The functions that return the names for rows with this `uses`.
-NAMES = {"graphs": graphs.functions, "pools": pools, "sharing": sharing.names_of, "torch": tensors, "cupy": arrays}
+NAMES = {"graphs": graphs.functions, "pools": pools, "sharing": sharing, "torch": tensors, "cupy": arrays}
 LIBRARIES = ("torch", "cupy")
 
 
