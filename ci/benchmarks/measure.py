@@ -87,14 +87,11 @@ class Candidate:
         if not row.gpu:
             process = self.start([python, "-c", IMPORT, BASELINE if module == BASELINE else row.statement], where)
             return [float(process.stdout)] if process.returncode == 0 else reason(process)
-        script = [python, str(HERE / "first_result.py"), module]
-        if row.statement == "none":
-            return self.time_first_result([*script, str(self.folder / floor.FIRST_FILE)], where)
-        script.append(str(self.folder / floor.SOURCE_FILE))
-        if row.statement == "warm":
-            return self.time_first_result([*script, str(self.folder / f"cache of {self.name}")], where)
-        with tempfile.TemporaryDirectory() as cache:
-            return self.time_first_result([*script, cache], where)
+        with tempfile.TemporaryDirectory() as cold:
+            caches = {"none": [floor.FIRST_FILE], "warm": [floor.SOURCE_FILE, f"cache of {self.name}"]}
+            files = caches.get(row.statement, [floor.SOURCE_FILE, cold])
+            script = [python, str(HERE / "first_result.py"), module, *(str(self.folder / name) for name in files)]
+            return self.time_first_result(script, where)
 
     def time_first_result(self, command: list[str], where: set[int]) -> list[float] | str:
         start = time.perf_counter_ns()
