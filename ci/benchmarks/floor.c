@@ -46,8 +46,8 @@ static bool wanted(const char *name) {
 }
 
 /*
- * Measures a row as worker.py does: a short warm-up, then `repeat` measurements without anything between them. `per` is
- * the number of operations in a statement.
+ * Measures a row as worker.py does: a short warm-up, then `repeat` measurements. `per` is the number of operations in a
+ * statement.
  */
 #define ROW(name, number, repeat, per, statement)                                                                      \
   do {                                                                                                                 \
