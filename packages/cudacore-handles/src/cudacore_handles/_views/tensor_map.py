@@ -120,7 +120,7 @@ class TensorMapDescriptor(_native.TensorMapHandle):
         ValueError
             If the driver would refuse the map; the message names the argument, its value and the rule.
         """
-        view, number = _elements(view, data_type)
+        view, number = _image_elements(view, data_type)
         return _native.tensor_map_make(
             cls, view, _IM2COL, number, interleave, swizzle, l2_promotion, oob_fill, element_strides, None,
             pixel_box_lower_corner, pixel_box_upper_corner, channels_per_pixel, pixels_per_column, None,
@@ -162,7 +162,7 @@ class TensorMapDescriptor(_native.TensorMapHandle):
         element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill
             See :class:`TensorMapDescriptorOptions`. Default of `swizzle`: ``SWIZZLE_128B``.
         """
-        view, number = _elements(view, data_type)
+        view, number = _image_elements(view, data_type)
         return _native.tensor_map_make(
             cls, view, _IM2COL_WIDE, number, interleave, swizzle, l2_promotion, oob_fill, element_strides, None,
             (pixel_box_lower_corner_width,), (pixel_box_upper_corner_width,), channels_per_pixel, pixels_per_column,
@@ -245,10 +245,14 @@ def as_ints(name: str, given: Any) -> tuple[int, ...]:
     return ints
 
 
-def _elements(view: StridedMemoryView, data_type: Any) -> tuple[StridedMemoryView, int]:
-    """Return the view, whose bytes become elements of the type if it is a view of bytes, and the number of the type."""
+def _image_elements(view: StridedMemoryView, data_type: Any) -> tuple[StridedMemoryView, int]:
     if not isinstance(view, _native.ViewHandle):
         raise TypeError(f"view must be a StridedMemoryView, not {type_text(view)}; see Buffer.view()")
+    return _elements(view, data_type)
+
+
+def _elements(view: StridedMemoryView, data_type: Any) -> tuple[StridedMemoryView, int]:
+    """Return the view, whose bytes become elements of the type if it is a view of bytes, and the number of the type."""
     if data_type is None:
         found = _DATA_TYPES.get(view._type)
         if found is None:
