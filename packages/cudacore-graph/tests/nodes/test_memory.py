@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 from collections.abc import Callable
@@ -63,6 +64,17 @@ class TestMemory:
         with pytest.raises(ValueError, match="which a graph may free only once"):
             free.deallocate(memory.dptr)
         assert definition.nodes() == {memory, free}
+
+    @pytest.mark.parametrize("elsewhere", [False, True])
+    def test_use_after_the_free(self, definition: cg.GraphDefinition, elsewhere: bool) -> None:
+        """The simulated driver would accept a node that a GPU refuses, because the graph frees the memory already."""
+        memory = definition.allocate(64)
+        (cg.GraphDefinition() if elsewhere else definition).deallocate(memory.dptr)
+        for graph in (definition, cg.GraphDefinition()):
+            with contextlib.nullcontext() if elsewhere else pytest.raises(ch.CUDAError, match="dst must be memory"):
+                graph.memset(memory.dptr + 4, 0, 4)
+            with contextlib.nullcontext() if elsewhere else pytest.raises(ch.CUDAError, match="dst and src must be"):
+                graph.memcpy(memory.dptr, memory.dptr + 8, 4)
 
 
 class TestMemset:

@@ -263,7 +263,7 @@ def _function_name(function: object) -> str:
     return shorten(printable(name if isinstance(name, str) and name else type(function).__name__))
 
 
-class _ExecutableEventNode(ExecutableGraphNode):
+class ExecutableEventNode(ExecutableGraphNode):
     __slots__ = ()
 
     def update(self, event: Event) -> None:
@@ -274,13 +274,13 @@ class _ExecutableEventNode(ExecutableGraphNode):
         _native.set_exec_node(self._graph, self._node, event)
 
 
-class ExecutableEventRecordNode(_ExecutableEventNode):
+class ExecutableEventRecordNode(ExecutableEventNode):
     """A node of an executable graph that records an event."""
 
     __slots__ = ()
 
 
-class ExecutableEventWaitNode(_ExecutableEventNode):
+class ExecutableEventWaitNode(ExecutableEventNode):
     """A node of an executable graph that waits for an event."""
 
     __slots__ = ()

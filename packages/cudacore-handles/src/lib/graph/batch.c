@@ -8,6 +8,7 @@
 #include "base/reclaim.h"
 #include "stream/capture.h"
 
+#include <cudacore_shared/table.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,34 +50,47 @@ int cch__node_try(cch__node_params *params) {
   return status;
 }
 
+/* A batch that is tried. */
+typedef struct batch_trial {
+  CUgraph graph;
+  cch__table freed; /* the addresses that the batch frees */
+  const char *operation;
+} batch_trial;
+
 /*
  * A free cannot be tried, because the address of a node that frees memory in another graph is lost with that graph. A
- * fill of the address can be: it is refused if no graph allocates that memory.
+ * fill of the address can be: it is refused if no graph allocates that memory, or if that graph frees it.
  */
-static int try_free(CUgraph trial, CUdeviceptr address) {
+static int try_free(batch_trial *trial, CUdeviceptr address) {
+  const void *key = (const void *)(uintptr_t)address;
+  if (cch__table_find(&trial->freed, sizeof key, key) != NULL)
+    return cch__fail(CUDA_ERROR_INVALID_VALUE, trial->operation, "the address %p is freed already", key);
+  if (!cch__table_reserve(&trial->freed, sizeof key, 1))
+    return cch__fail_nomem(trial->operation);
+  cch__table_enter(&trial->freed, sizeof key, key);
   CUgraphNode raw;
   CUgraphNodeParams fill = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
   fill.memset = (CUDA_MEMSET_NODE_PARAMS_v2){.dst = address, .elementSize = 1, .width = 1, .height = 1};
   CCH__RETURN_FAILURE(CCH__CALL(cuCtxGetCurrent, (&fill.memset.ctx)));
-  return cch__driver_add_node(&raw, trial, NULL, 0, &fill);
+  return cch__driver_add_node(&raw, trial->graph, NULL, 0, &fill);
 }
 
-static int try_params(CUgraph trial, const cch_node_spec *spec, const char *operation) {
+static int try_params(batch_trial *trial, const cch_node_spec *spec) {
   cch__node_params params;
-  int status = cch__node_params_fill(&params, spec->type, spec->params, spec->bundle, spec->context, operation);
+  int status = cch__node_params_fill(&params, spec->type, spec->params, spec->bundle, spec->context, trial->operation);
   if (status == 0)
-    status = spec->type == CCH_NODE_FREE ? try_free(trial, params.native.free.dptr) : add_to_trial(trial, &params);
+    status =
+        spec->type == CCH_NODE_FREE ? try_free(trial, params.native.free.dptr) : add_to_trial(trial->graph, &params);
   cch__node_params_unref(&params);
   return status;
 }
 
-static int try_node(CUgraph trial, const cch_graph *graph, const cch_node_spec *spec, size_t place,
-                    const char *operation) {
+static int try_node(batch_trial *trial, const cch_graph *graph, const cch_node_spec *spec, size_t place) {
   cch_node_spec known;
-  CCH__RETURN_FAILURE(cch__node_spec_read(&spec, &known, operation));
-  CCH__RETURN_FAILURE(cch__spec_dependencies(NULL, graph, spec, NULL, place, operation));
-  CCH__RETURN_FAILURE(cch__node_spec_check(spec, operation));
-  return CCH__IN_CONTEXT(spec->context, try_params(trial, spec, operation));
+  CCH__RETURN_FAILURE(cch__node_spec_read(&spec, &known, trial->operation));
+  CCH__RETURN_FAILURE(cch__spec_dependencies(NULL, graph, spec, NULL, place, trial->operation));
+  CCH__RETURN_FAILURE(cch__node_spec_check(spec, trial->operation));
+  return CCH__IN_CONTEXT(spec->context, try_params(trial, spec));
 }
 
 static const cch_node_spec *spec_at(const cch_node_spec *specs, size_t i) {
@@ -85,12 +99,13 @@ static const cch_node_spec *spec_at(const cch_node_spec *specs, size_t i) {
 
 static int try_batch(const cch_graph *graph, const cch_node_spec *specs, size_t count, size_t *failed,
                      const char *operation) {
-  CUgraph trial;
-  CCH__RETURN_FAILURE(CCH__CALL(cuGraphCreate, (&trial, 0)));
+  batch_trial trial = {.operation = operation};
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphCreate, (&trial.graph, 0)));
   int status = 0;
   for (*failed = 0; status == 0 && *failed < count; *failed += status == 0)
-    status = try_node(trial, graph, spec_at(specs, *failed), *failed, operation);
-  cch__trial_destroy(trial);
+    status = try_node(&trial, graph, spec_at(specs, *failed), *failed);
+  cch__table_free(&trial.freed);
+  cch__trial_destroy(trial.graph);
   return status;
 }
 

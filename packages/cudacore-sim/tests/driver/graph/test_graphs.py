@@ -209,8 +209,9 @@ def test_memory_before_its_launch(calls: Any) -> None:
     """A node could read its graph's memory after another node has freed that memory."""
     graph, stream, out = tools.graph(calls), calls.stream(NON_BLOCKING), calls.memory(4, 0)
     node, address = tools.alloc(calls, graph, 64)
+    read = tools.copy(calls, graph, out, address, 4, node)
     freed = tools.free(calls, graph, address, node)
-    tools.copy(calls, graph, out, address, 4, freed)
+    calls.prepare("cuGraphAddDependencies_v2", graph, tools.array(freed), tools.array(read), None, 1)
     calls.prepare("cuGraphLaunch", tools.instantiate(calls, graph), stream)
     assert calls.call("cuStreamSynchronize", stream) == ILLEGAL_ADDRESS
     assert "which is not allocated at this point" in cudacore_sim.reports()[0]

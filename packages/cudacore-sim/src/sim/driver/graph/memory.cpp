@@ -83,6 +83,12 @@ void free_graph_memory(const AllocationPtr &memory, const char *by) {
     release_memory(memory, by);
 }
 
+bool is_freed_by_its_graph(uint64_t address) {
+  AllocationPtr allocation = state().memory.find(address);
+  std::shared_ptr<GraphMemory> memory = allocation != nullptr ? allocation->node.lock() : nullptr;
+  return memory != nullptr && memory->freed_in_graph == memory->home;
+}
+
 namespace api {
 
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) {

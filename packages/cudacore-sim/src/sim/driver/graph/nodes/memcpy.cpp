@@ -96,7 +96,8 @@ CUresult read_fields(const CUDA_MEMCPY3D &fields, CUcontext context, ParamsPtr &
   SIM_RETURN_FAILURE(find_node_context(context, found));
   if (CUresult result = read_copy(fields, to, from, shape))
     return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_ERROR_INVALID_VALUE : result;
-  if (shape.width == 0 || shape.height == 0 || shape.depth == 0)
+  if (shape.width == 0 || shape.height == 0 || shape.depth == 0 || is_freed_by_its_graph(to.address) ||
+      is_freed_by_its_graph(from.address))
     return CUDA_ERROR_INVALID_VALUE;
   if (found != nullptr)
     SIM_RETURN_FAILURE(check_copy_node(*found, to, from, shape));

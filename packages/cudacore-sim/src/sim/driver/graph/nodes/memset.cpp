@@ -64,7 +64,7 @@ CUresult read_fields(const CUDA_MEMSET_NODE_PARAMS_v2 &from, ParamsPtr &out) {
   bool is_size = from.elementSize == 1 || from.elementSize == 2 || from.elementSize == 4;
   if (!is_size || from.width == 0 || from.height == 0 ||
       __builtin_mul_overflow(from.width, size_t{from.elementSize}, &shape.width) ||
-      (from.height > 1 && from.pitch < shape.width))
+      (from.height > 1 && from.pitch < shape.width) || is_freed_by_its_graph(from.dst))
     return CUDA_ERROR_INVALID_VALUE;
   if (context != nullptr) {
     SIM_RETURN_FAILURE(check_fill_node(*context, to, shape, from.elementSize));
