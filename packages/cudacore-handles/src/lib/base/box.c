@@ -52,7 +52,6 @@ void cch__box_ref_many(void *opaque, size_t count) {
   atomic_fetch_add_explicit(&box->references, count, memory_order_relaxed);
 }
 
-
 bool cch__box_try_ref(cch__box *box) {
   size_t count = atomic_load_explicit(&box->references, memory_order_relaxed);
   while (count != 0)
