@@ -11,6 +11,7 @@ import pickle
 import socket
 import sys
 import uuid
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -141,6 +142,8 @@ def test_damaged_descriptors(device: ch.Device, stream: ch.Stream) -> None:
         for bad in (data[:-1], data + b"x", bytes([data[0] ^ 1]) + data[1:], None, "x" * 64):
             with pytest.raises(ValueError, match="was damaged, or was pickled by another release"):
                 restore(bad, *fields[1:])  # type: ignore[index,operator]
+        with pytest.raises(ValueError, match="was pickled by another release"):
+            restore(*fields[:-2], zlib.crc32(repr(fields[:-2]).encode()))  # type: ignore[index,operator]
         whole = pickle.dumps(named)
         for end in range(len(whole)):
             with pytest.raises((EOFError, pickle.UnpicklingError)):

@@ -106,6 +106,28 @@ def test_descriptors(device: ch.Device, stream: ch.Stream) -> None:
     assert of.from_linear(buffer, format="uint8", num_channels=1, size_bytes=100).size_bytes == 100
 
 
+def test_descriptors_are_not_pickled(device: ch.Device, stream: ch.Stream) -> None:
+    """Another process could send its buffer, and would not check there whether the device can sample it."""
+    buffer = device.allocate(4096, stream=stream)
+    resource = ct.ResourceDescriptor.from_linear(buffer, format="uint8", num_channels=1)
+    for function in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="a ResourceDescriptor cannot be pickled or copied"):
+            function(resource)
+
+
+def test_closed_sources(device: ch.Device, stream: ch.Stream) -> None:
+    """The error would be about an address, or a flag of an array, that do not exist any more."""
+    buffer, array = device.allocate(4096, stream=stream), make_array(device)
+    resource = ct.ResourceDescriptor.from_linear(buffer[16:], format="uint8", num_channels=1)
+    surface = ct.ResourceDescriptor.from_opaque_array(array)
+    resource.source.close()
+    array.close()
+    with pytest.raises(ch.ClosedError, match="Buffer has been closed"):
+        device.create_texture_object(resource=resource)
+    with pytest.raises(ch.ClosedError, match="OpaqueArray has been closed"):
+        device.create_surface_object(resource=surface)
+
+
 def test_bad_descriptors(device: ch.Device, stream: ch.Stream) -> None:
     """A texture would read beyond a buffer, or from memory that is not suitable for textures."""
     array, buffer = make_array(device), device.allocate(4096, stream=stream)

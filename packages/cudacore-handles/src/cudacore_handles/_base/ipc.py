@@ -175,7 +175,7 @@ class SentFields(Sent):
     @classmethod
     def _restore(cls: type[S], *sent: Any) -> S:
         *fields, checksum = sent
-        is_handle = isinstance(fields[0], bytes) and len(fields[0]) == HANDLE_SIZE
+        is_handle = len(fields) == len(cls._names) and isinstance(fields[0], bytes) and len(fields[0]) == HANDLE_SIZE
         if not is_handle or zlib.crc32(repr(tuple(fields)).encode()) != checksum:
             raise ValueError(f"the {cls.__name__} was damaged, or was pickled by another release")
         return cls._init(*fields)

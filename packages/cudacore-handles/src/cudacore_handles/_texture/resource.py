@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from cudacore_handles._base.made import Made
+from cudacore_handles._base.made import Made, not_pickled
 from cudacore_handles._base.names import check_type
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size, size_of
@@ -41,6 +41,9 @@ class ResourceDescriptor(Made):
         facts = {"kind": self._kind, "source": self._source, **self._facts}
         shown = (f"{name}={str(fact) if name == 'format' else fact!r}" for name, fact in facts.items())
         return f"<ResourceDescriptor {' '.join(shown)}>"
+
+    def __reduce__(self) -> NoReturn:
+        not_pickled(self, "make another one of the same source")
 
     @classmethod
     def _of_array(cls, kind: str, array: OpaqueArray | MipmappedArray) -> ResourceDescriptor:

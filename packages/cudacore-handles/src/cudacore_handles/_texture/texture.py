@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
+from cudacore_handles._base.errors import check_open
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._base.options import check_flags, copy_options
@@ -265,8 +266,7 @@ def _read_fields(o: TextureObjectOptions) -> dict[str, Any]:
 def create_texture(device: Device, resource: ResourceDescriptor, options: Any) -> TextureObject:
     """Create a texture; see :meth:`Device.create_texture_object`."""
     context = device._target()
-    if not isinstance(resource, ResourceDescriptor):
-        raise _no_resource(resource)
+    _check_resource(resource)
     resource._check_memory(device)
     copied, desc = checked(TextureObjectOptions, _DEFAULTS if options is None else options, device)
     _check_format(resource, copied)
@@ -278,8 +278,7 @@ def create_texture(device: Device, resource: ResourceDescriptor, options: Any) -
 def create_surface(device: Device, resource: ResourceDescriptor) -> SurfaceObject:
     """Create a surface; see :meth:`Device.create_surface_object`."""
     context = device._target()
-    if not isinstance(resource, ResourceDescriptor):
-        raise _no_resource(resource)
+    _check_resource(resource)
     if not resource._stores:
         raise ValueError(
             "resource: a surface needs an array that was created with is_surface_load_store=True, which is an "
@@ -290,11 +289,14 @@ def create_surface(device: Device, resource: ResourceDescriptor) -> SurfaceObjec
     return made
 
 
-def _no_resource(given: object) -> TypeError:
-    return TypeError(
-        f"resource must be a ResourceDescriptor, not {type_text(given)}: use ResourceDescriptor.from_opaque_array() "
-        "and its like"
-    )
+def _check_resource(given: object) -> None:
+    """Raise an error if an argument is no resource, or its array or memory was closed."""
+    if not isinstance(given, ResourceDescriptor):
+        raise TypeError(
+            f"resource must be a ResourceDescriptor, not {type_text(given)}: use "
+            "ResourceDescriptor.from_opaque_array() and its like"
+        )
+    check_open(given._source)
 
 
 def _check_format(resource: ResourceDescriptor, options: TextureObjectOptions) -> None:
