@@ -304,11 +304,12 @@ VALUES: list[tuple[str, Any, Callable[[Any], Any], Any]] = [
 
 
 def test_pairs_of_devices(device: system.Device) -> None:
-    """A device of the driver instead of one of NVML would raise an AttributeError for a private attribute."""
-    other: Any = cudacore.Device
-    with pytest.raises(TypeError, match="device2 must be a Device"):
+    """A device of the driver instead of one of NVML would raise an AttributeError for a private attribute, or an error
+    that names only one class."""
+    other: Any = cudacore.Device(0)
+    with pytest.raises(TypeError, match=r"device2 must be a cudacore\.system.*\.Device, not cudacore_handles\.Device"):
         system.get_topology_common_ancestor(device, other)
-    with pytest.raises(TypeError, match="device1 must be a Device"):
+    with pytest.raises(TypeError, match="device1 must be a cudacore"):
         system.get_p2p_status(other, device, "read")
 
 

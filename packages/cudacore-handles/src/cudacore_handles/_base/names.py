@@ -57,6 +57,9 @@ def type_text(value: object) -> str:
 def check_type(name: str, value: Any, cls: type) -> Any:
     """Return an argument that is an instance of a class; raise an error if it is not."""
     if not isinstance(value, cls):
-        article = "an" if cls.__name__[0] in "AEIO" else "a"
-        raise TypeError(f"{name} must be {article} {cls.__name__}, not {type_text(value)}")
+        wanted, given = cls.__name__, type_text(value)
+        if given == wanted:  # cudacore.Device is not cudacore.system.Device
+            wanted, given = (f"{one.__module__}.{one.__qualname__}" for one in (cls, type(value)))
+        article = "an" if wanted[0] in "AEIO" else "a"
+        raise TypeError(f"{name} must be {article} {wanted}, not {given}")
     return value
