@@ -383,14 +383,17 @@ class TestDestroy:
     def test_wrong_nodes(self, definition: cg.GraphDefinition, nodes: cg.KernelNodes) -> None:
         """A node of another graph would be removed, or some nodes before the error is found."""
         other = cg.GraphDefinition()
-        wrong: Any = 3
+        wrong: list[Any] = [3, None]
         for given, error, message in (
             ([nodes[0], other.empty()], ValueError, "node 1: .*is a node of another graph"),
-            ([nodes[0], wrong], TypeError, "node 1: nodes must be a GraphNode, not 'int'"),
+            ([nodes[0], wrong[0]], TypeError, "node 1: nodes must be a GraphNode, not 'int'"),
+            ([nodes[0], wrong[1]], TypeError, "node 1: nodes must be a GraphNode, not 'NoneType'"),
             (nodes[0], TypeError, "nodes must be an iterable of GraphNode, not"),
         ):
             with pytest.raises(error, match=message):
                 definition.destroy_many(given)
+        with pytest.raises(TypeError, match="node 1: nodes must be a GraphNode, not 'NoneType'"):
+            definition.update_many([nodes[0], wrong[1]], 0, 1)
         with pytest.raises(ValueError, match=r"node 0: .*is a node of another graph"):
             other.destroy_many(nodes)
         assert len(definition.nodes()) == 8

@@ -164,8 +164,9 @@ def update_many(
 
 def destroy_many(graph: GraphDefinition, nodes: Iterable[GraphNode]) -> None:
     """Destroy nodes; see :meth:`GraphDefinition.destroy_many`."""
-    those = map(nodes._read, range(len(nodes))) if isinstance(nodes, KernelNodes) else _check_iterable(nodes)
-    _native.destroy_nodes(graph, tuple(those))
+    if isinstance(nodes, KernelNodes):
+        nodes = [node for node in map(nodes._read, range(len(nodes))) if node is not None]
+    _native.destroy_nodes(graph, tuple(_check_iterable(nodes)))
 
 
 def _check_iterable(nodes: Iterable[_N]) -> Iterable[_N]:

@@ -26,6 +26,18 @@ class TestBatch:
         (node,) = definition.add_many([("switch", None, condition, 2)])
         assert len(node.branches) == 2
 
+    def test_conditions_beside_memory(self, definition: cg.GraphDefinition) -> None:
+        """A batch with a condition that is used already would be added in part, since nothing can be taken out."""
+        conditions = [definition.create_condition() for _ in range(2)]
+        batch: list[Any] = [("allocate", None, 64), *(("if_then", None, conditions[i]) for i in (0, 1, 1))]
+        with pytest.raises(ValueError, match=r"^node 3: if_then: a conditional node already uses"):
+            definition.add_many(batch)
+        assert not definition.nodes()
+        definition.add_many(batch[:2])
+        with pytest.raises(ValueError, match=r"^node 1: if_then: a conditional node already uses"):
+            definition.add_many([("empty", None), batch[1]])
+        assert len(definition.nodes()) == 2
+
     @pytest.mark.parametrize(
         ("item", "error", "match"),
         [

@@ -39,7 +39,8 @@ CCH_EXPORT cch_status cch_capture_end(cch_graph *graph, cch_stream *stream);
 /**
  * Joins a forked stream of the capture into `graph`: `into` waits for `stream`, as with cch_stream_wait_stream(), and
  * `stream` must no longer be used in this capture. Memory that the capture allocated on `stream` is freed on `into`,
- * even after the capture, because `stream` is not ordered with later uses. CCH_EINVAL if no stream is being captured
+ * even after the capture, because `stream` is not ordered with later uses. If `stream` is the stream of other code, and
+ * has several boxes, this holds for memory that was allocated by this box. CCH_EINVAL if no stream is being captured
  * into the graph, or if `stream` is the per-thread default stream. CCH_EMISMATCH if `into` is that stream, and another
  * thread began the capture.
  * If the graph is no longer valid, and its capture was ended, but not in the driver, `stream` is no longer valid

@@ -52,6 +52,8 @@ int cch__node_try(cch__node_params *params) {
 
 /* A batch that is tried. */
 typedef struct batch_trial {
+  const cch_graph *target;
+  const cch_node_spec *specs;
   CUgraph graph;
   cch__table freed; /* the addresses that the batch frees */
   const char *operation;
@@ -75,9 +77,25 @@ static int try_free(batch_trial *trial, CUdeviceptr address) {
   return cch__driver_add_node(&raw, trial->graph, NULL, 0, &fill);
 }
 
-static int try_params(batch_trial *trial, const cch_node_spec *spec) {
+static const cch_node_spec *spec_at(const cch_node_spec *specs, size_t i) {
+  return (const cch_node_spec *)((const char *)specs + i * specs->size);
+}
+
+/* The use of a condition cannot be tried, because in the trial graph each conditional node gets one of its own. */
+static int check_condition(const batch_trial *trial, size_t place, CUgraphConditionalHandle condition) {
+  bool used = false;
+  for (size_t i = 0; i < place && !used; i++) {
+    const cch_node_spec *spec = spec_at(trial->specs, i);
+    used = spec->type == CCH_NODE_CONDITIONAL && ((const cch_conditional_node *)spec->params)->condition == condition;
+  }
+  return cch__condition_check(trial->target, condition, used, trial->operation);
+}
+
+static int try_params(batch_trial *trial, const cch_node_spec *spec, size_t place) {
   cch__node_params params;
   int status = cch__node_params_fill(&params, spec->type, spec->params, spec->bundle, spec->context, trial->operation);
+  if (status == 0 && spec->type == CCH_NODE_CONDITIONAL)
+    status = check_condition(trial, place, params.native.conditional.handle);
   if (status == 0)
     status =
         spec->type == CCH_NODE_FREE ? try_free(trial, params.native.free.dptr) : add_to_trial(trial->graph, &params);
@@ -85,25 +103,22 @@ static int try_params(batch_trial *trial, const cch_node_spec *spec) {
   return status;
 }
 
-static int try_node(batch_trial *trial, const cch_graph *graph, const cch_node_spec *spec, size_t place) {
+static int try_node(batch_trial *trial, size_t place) {
+  const cch_node_spec *spec = spec_at(trial->specs, place);
   cch_node_spec known;
   CCH__RETURN_FAILURE(cch__node_spec_read(&spec, &known, trial->operation));
-  CCH__RETURN_FAILURE(cch__spec_dependencies(NULL, graph, spec, NULL, place, trial->operation));
+  CCH__RETURN_FAILURE(cch__spec_dependencies(NULL, trial->target, spec, NULL, place, trial->operation));
   CCH__RETURN_FAILURE(cch__node_spec_check(spec, trial->operation));
-  return CCH__IN_CONTEXT(spec->context, try_params(trial, spec));
-}
-
-static const cch_node_spec *spec_at(const cch_node_spec *specs, size_t i) {
-  return (const cch_node_spec *)((const char *)specs + i * specs->size);
+  return CCH__IN_CONTEXT(spec->context, try_params(trial, spec, place));
 }
 
 static int try_batch(const cch_graph *graph, const cch_node_spec *specs, size_t count, size_t *failed,
                      const char *operation) {
-  batch_trial trial = {.operation = operation};
+  batch_trial trial = {.target = graph, .specs = specs, .operation = operation};
   CCH__RETURN_FAILURE(CCH__CALL(cuGraphCreate, (&trial.graph, 0)));
   int status = 0;
   for (*failed = 0; status == 0 && *failed < count; *failed += status == 0)
-    status = try_node(&trial, graph, spec_at(specs, *failed), *failed);
+    status = try_node(&trial, *failed);
   cch__table_free(&trial.freed);
   cch__trial_destroy(trial.graph);
   return status;

@@ -225,6 +225,12 @@ typedef struct cch__condition {
   CUgraph bodies[];
 } cch__condition;
 
+/*
+ * Checks that neither the caller has found a use of a condition, nor a conditional node in the hierarchy uses it.
+ * Returns 0, or a recorded failure.
+ */
+int cch__condition_check(const cch_graph *graph, CUgraphConditionalHandle condition, bool used, const char *operation);
+
 /* ---- nodes/nodes.c: functions that depend on the node's type ---- */
 
 typedef struct cch__node_type cch__node_type;

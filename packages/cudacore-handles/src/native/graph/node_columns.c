@@ -202,15 +202,13 @@ static PyObject *add_kernels(PyObject *module, PyObject *const *arguments, Py_ss
 
 /*
  * Returns the boxes of the nodes in a tuple, which must be in `graph`, unless that is NULL. Nodes that were destroyed
- * can be among them; for None, the box is NULL. The caller frees the array. NULL with an exception on failure.
+ * can be among them. The caller frees the array. NULL with an exception on failure.
  */
 static cch_graph_node **read_existing(const state *st, const cch_graph *graph, PyObject *faces) {
   const Py_ssize_t count = PyTuple_Size(faces);
   cch_graph_node **nodes = count >= 0 ? allocate((size_t)count, sizeof(void *)) : NULL;
   for (Py_ssize_t i = 0; nodes != NULL && i < count; i++) {
     PyObject *face = PyTuple_GetItem(faces, i);
-    if (face == Py_None)
-      continue;
     nodes[i] = PyType_IsSubtype(Py_TYPE(face), st->node_type) ? ((handle *)face)->box : NULL;
     if (nodes[i] != NULL && !cch_is_valid(nodes[i]))
       continue;
@@ -240,7 +238,7 @@ static PyObject *set_all(additions *self, PyObject *exec_face, cch_graph_node *c
 static PyObject *set_nodes(additions *self, PyObject *exec_face, PyObject *prepare, cch_graph_node *const *nodes) {
   context_change change;
   for (size_t i = 0; i < self->count; i++)
-    if (nodes[i] == NULL || !cch_is_valid(nodes[i]))
+    if (!cch_is_valid(nodes[i]))
       return PyErr_Format(self->st->faces.closed_error, "node %zu was destroyed: it is in no graph any more", i);
   if (self->count == 0 || enter_context(self->st, nodes[0], &change) < 0)
     return self->count == 0 ? Py_NewRef(Py_None) : NULL;
@@ -279,7 +277,7 @@ static PyObject *set_kernels(PyObject *module, PyObject *const *arguments, Py_ss
 
 /* Destroys a node, unless that has happened before. */
 static int destroy_node(cch_graph_node *node) {
-  const int status = node != NULL ? cch_graph_node_destroy(node) : 0;
+  const int status = cch_graph_node_destroy(node);
   return status != CCH_EGONE ? status : 0;
 }
 

@@ -65,16 +65,20 @@ static bool uses_condition(const cch__level *level, CUgraphConditionalHandle con
   return false;
 }
 
-static int explain_conditional(const cch_graph *graph, const void *given, const char *operation) {
-  const CUgraphConditionalHandle condition = ((const cch_conditional_node *)given)->condition;
+int cch__condition_check(const cch_graph *graph, CUgraphConditionalHandle condition, bool used, const char *operation) {
   cch__graph_lock(graph);
-  const bool used = uses_condition(&graph->hierarchy->root, condition);
+  used = used || uses_condition(&graph->hierarchy->root, condition);
   cch__graph_unlock(graph);
   if (!used)
-    return CUDA_ERROR_INVALID_VALUE;
+    return 0;
   return cch__fail(CCH_EINVAL, operation,
                    "a conditional node already uses the condition %#llx; each node needs a condition of its own",
                    (unsigned long long)condition);
+}
+
+static int explain_conditional(const cch_graph *graph, const void *given, const char *operation) {
+  const int status = cch__condition_check(graph, ((const cch_conditional_node *)given)->condition, false, operation);
+  return status != 0 ? status : CUDA_ERROR_INVALID_VALUE;
 }
 
 static int body(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle, const char *operation) {
