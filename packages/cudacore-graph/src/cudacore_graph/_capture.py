@@ -86,8 +86,9 @@ class Capture:
 
     def end_waiting(self) -> None:
         """End the captures of closed builders that this thread can end."""
-        waiting, self.waiting[:] = self.waiting[:], []
-        self.waiting += [pair for pair in waiting if self.end(*pair) == lib.CCH_EMISMATCH]
+        if self.waiting:
+            waiting, self.waiting[:] = self.waiting[:], []
+            self.waiting += [pair for pair in waiting if self.end(*pair) == lib.CCH_EMISMATCH]
 
     def close(self, stream: Stream) -> None:
         """Join the remaining forks of a capture, end it, and close the forks.
