@@ -258,6 +258,17 @@ def test_options_are_recognized_by_their_values(device: ch.Device) -> None:
     assert device.create_texture_object(resource=resource).options == ct.TextureObjectOptions()
 
 
+def test_options_are_checked_once(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each texture would cost the check of its options, which takes twenty times as long as the rest."""
+    resource = ct.ResourceDescriptor.from_opaque_array(make_array(device))
+    made = ct.TextureObjectOptions(address_mode="wrap")
+    for options in (made, copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        first = device.create_texture_object(resource=resource, options=options)
+        with monkeypatch.context() as patch:
+            patch.setattr(ct.TextureObjectOptions, "_read", None)
+            assert device.create_texture_object(resource=resource, options=options).options == first.options
+
+
 def test_alignment(device: ch.Device, stream: ch.Stream) -> None:
     """The driver would refuse memory without saying what is wrong with it."""
     buffer = device.allocate(1 << 16, stream=stream)

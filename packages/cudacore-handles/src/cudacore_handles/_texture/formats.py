@@ -142,11 +142,13 @@ class CheckedOptions:
 
 def checked(cls: type[Options], options: Any, device: Device) -> tuple[Options, bytes]:
     """Check options for a device. Return a copy of them that never changes, and ``_read`` of the copy."""
-    try:
-        known = options._checked if type(options) is cls else {}
-    except AttributeError:  # a copy
-        known = {}
-    found: tuple[Options, bytes] | None = known.get(device._id)
+    known: dict[int, tuple[Options, bytes]] = {}
+    if type(options) is cls:
+        try:
+            known = options._checked
+        except AttributeError:  # a copy, or unpickled
+            object.__setattr__(options, "_checked", known)
+    found = known.get(device._id)
     if found is not None:
         return found
     copied = copy_options(as_options(cls, options))
