@@ -227,7 +227,7 @@ def count(row: Row, names: dict[str, Any]) -> list[float]:
     Return the number of operations in N executions, and the numbers of the last two profiles.
     """
     timer = timeit.Timer(row.statement, row.setup, end_profile, names)
-    number = 1 if row.per > 1 or row.number == 1 else 20
+    number = 20 if row.number >= 5 else 1
     loops = []
     for times in (number, number, 2 * number):
         timer.timeit(times)
