@@ -99,7 +99,7 @@ bool may_leave(const CUgraphEdgeData &data,
 CUresult reserve_memory(const std::vector<std::shared_ptr<GraphMemory>> &wanted);
 void mark_allocated(Allocation &memory); /* called when a graph that allocates the memory is launched */
 void show_memory(Allocation &memory);    /* called when the allocation node runs */
-/* Returns whether an address is in memory that the same graph allocates and frees: no new node can copy or fill it. */
+/* Whether an address is in memory that one graph allocates and frees: no node can be added that copies or fills it. */
 bool is_freed_by_its_graph(uint64_t address);
 
 } // namespace sim

@@ -89,15 +89,15 @@ struct MemcpyParams : Params {
   }
 };
 
-CUresult read_fields(const CUDA_MEMCPY3D &fields, CUcontext context, ParamsPtr &out) {
+CUresult read_fields(const CUDA_MEMCPY3D &fields, CUcontext context, const Params *old, ParamsPtr &out) {
   ContextPtr found;
   Side to{}, from{};
   Shape shape{};
   SIM_RETURN_FAILURE(find_node_context(context, found));
   if (CUresult result = read_copy(fields, to, from, shape))
     return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_ERROR_INVALID_VALUE : result;
-  if (shape.width == 0 || shape.height == 0 || shape.depth == 0 || is_freed_by_its_graph(to.address) ||
-      is_freed_by_its_graph(from.address))
+  bool is_freed = old == nullptr && (is_freed_by_its_graph(to.address) || is_freed_by_its_graph(from.address));
+  if (shape.width == 0 || shape.height == 0 || shape.depth == 0 || is_freed)
     return CUDA_ERROR_INVALID_VALUE;
   if (found != nullptr)
     SIM_RETURN_FAILURE(check_copy_node(*found, to, from, shape));
@@ -106,8 +106,8 @@ CUresult read_fields(const CUDA_MEMCPY3D &fields, CUcontext context, ParamsPtr &
 }
 
 auto reader(const CUDA_MEMCPY3D *fields, CUcontext context) {
-  return [=](const Graph *, const Params *, ParamsPtr &out) {
-    return fields == nullptr ? CUDA_ERROR_INVALID_VALUE : read_fields(*fields, context, out);
+  return [=](const Graph *, const Params *old, ParamsPtr &out) {
+    return fields == nullptr ? CUDA_ERROR_INVALID_VALUE : read_fields(*fields, context, old, out);
   };
 }
 
@@ -115,10 +115,10 @@ const RegisterNodeType registered([] {
   NodeType row{};
   row.type = type;
   row.bytes = sizeof(CUDA_MEMCPY_NODE_PARAMS);
-  row.read = [](const Graph *, const Params *, CUgraphNodeParams &from, ParamsPtr &out) {
+  row.read = [](const Graph *, const Params *old, CUgraphNodeParams &from, ParamsPtr &out) {
     if (from.memcpy.flags != 0 || from.memcpy.reserved != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    return read_fields(from.memcpy.copyParams, from.memcpy.copyCtx, out);
+    return read_fields(from.memcpy.copyParams, from.memcpy.copyCtx, old, out);
   };
   row.can_be_disabled = row.may_be_in_body = row.may_be_launched_by_device = true;
   return row;

@@ -55,7 +55,7 @@ struct MemsetParams : Params {
   }
 };
 
-CUresult read_fields(const CUDA_MEMSET_NODE_PARAMS_v2 &from, ParamsPtr &out) {
+CUresult read_fields(const CUDA_MEMSET_NODE_PARAMS_v2 &from, const Params *old, ParamsPtr &out) {
   CUDA_MEMSET_NODE_PARAMS_v2 fields = from;
   ContextPtr context;
   Side to{MemoryKind::device, from.dst, from.pitch};
@@ -64,7 +64,7 @@ CUresult read_fields(const CUDA_MEMSET_NODE_PARAMS_v2 &from, ParamsPtr &out) {
   bool is_size = from.elementSize == 1 || from.elementSize == 2 || from.elementSize == 4;
   if (!is_size || from.width == 0 || from.height == 0 ||
       __builtin_mul_overflow(from.width, size_t{from.elementSize}, &shape.width) ||
-      (from.height > 1 && from.pitch < shape.width) || is_freed_by_its_graph(from.dst))
+      (from.height > 1 && from.pitch < shape.width) || (old == nullptr && is_freed_by_its_graph(from.dst)))
     return CUDA_ERROR_INVALID_VALUE;
   if (context != nullptr) {
     SIM_RETURN_FAILURE(check_fill_node(*context, to, shape, from.elementSize));
@@ -75,11 +75,11 @@ CUresult read_fields(const CUDA_MEMSET_NODE_PARAMS_v2 &from, ParamsPtr &out) {
 }
 
 auto reader(const CUDA_MEMSET_NODE_PARAMS *from, CUcontext context) {
-  return [=](const Graph *, const Params *, ParamsPtr &out) {
+  return [=](const Graph *, const Params *old, ParamsPtr &out) {
     if (from == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     return read_fields({from->dst, from->pitch, from->value, from->elementSize, from->width, from->height, context},
-                       out);
+                       old, out);
   };
 }
 
@@ -87,8 +87,8 @@ const RegisterNodeType registered([] {
   NodeType row{};
   row.type = type;
   row.bytes = sizeof(CUDA_MEMSET_NODE_PARAMS_v2);
-  row.read = [](const Graph *, const Params *, CUgraphNodeParams &from, ParamsPtr &out) {
-    return read_fields(from.memset, out);
+  row.read = [](const Graph *, const Params *old, CUgraphNodeParams &from, ParamsPtr &out) {
+    return read_fields(from.memset, old, out);
   };
   row.can_be_disabled = row.may_be_in_body = row.may_be_launched_by_device = true;
   return row;
