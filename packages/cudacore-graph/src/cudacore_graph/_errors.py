@@ -77,7 +77,7 @@ def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exceptio
         error.hint = "Nodes are taken out before a capture into their graph begins, or after it has ended"
     if place >= 0:
         done = _DONE.get(kind, "added")
-        before = f"; the nodes before it were {done}" if place and kind in _DONE else ""
+        before = "; the nodes before it were removed" if place and kind == "destroy" else ""
         error.hint = f"It is node {place} of the batch, {done} by {kind!r}{before}. {error.hint}".rstrip()
     return error
 

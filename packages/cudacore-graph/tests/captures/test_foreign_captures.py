@@ -316,6 +316,14 @@ def test_the_legacy_stream_beside_a_capture_of_others(
     assert numbers[0] == 1
 
 
+def test_a_callback_in_the_legacy_stream_beside_a_capture(blocking: ch.Stream) -> None:
+    """A host function that the legacy stream cannot call would end the capture of another stream."""
+    builder = blocking.create_graph_builder().begin_building("relaxed")
+    with pytest.raises(ch.CUDAError, match="CAPTURE_IMPLICIT"):
+        ch.LEGACY_DEFAULT_STREAM.callback(lambda: None)
+    builder.end_building()
+
+
 @pytest.mark.parametrize("timing", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 def test_an_event_that_is_recorded_in_a_capture_of_others(device: ch.Device, mode: str, timing: bool) -> None:

@@ -35,9 +35,11 @@ cch_status cch_stream_callback(cch_stream *stream, cch_host_fn function, void *d
   CCH__REQUIRE_USABLE(stream, function);
   CCH__REQUIRE_USABLE_OR_NULL(bundle);
   cch__poll();
-  bool captured;
+  int captured = cch_capture_count() != 0;
   cch_graph *graph = NULL;
-  CCH__RETURN_FAILURE(CCH__IN_CONTEXT(stream->context, cch__capture_query(&captured, stream)));
+  /* A call on the legacy stream that only the driver refuses would invalidate the captures of blocking streams. */
+  if (cch__driver.cuStreamIsCapturing != NULL)
+    CCH__RETURN_FAILURE(cch_stream_is_capturing(&captured, stream));
   if (captured)
     CCH__RETURN_FAILURE(cch__capture_graph(&graph, stream));
   if (graph != NULL) {

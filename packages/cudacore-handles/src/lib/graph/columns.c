@@ -328,8 +328,11 @@ static int set_in_context(changes *self, size_t *done) {
     cch__exec_settle(self->exec);
   for (*done = 0; status == 0 && *done < self->columns.count; *done += status == 0)
     status = set_node(self, *done);
-  if (status != 0)
+  if (status != 0) {
     cch__fail_at_node(self->nodes[*done]->raw);
+    if (*done > 0)
+      cch__fail_explain("the nodes before it were changed");
+  }
   return status;
 }
 
