@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import pickle
 import re
 import struct
@@ -97,6 +98,14 @@ def test_bad_geometry(arguments: dict[str, Any], error: type[Exception], message
     """An impossible geometry would reach the driver, whose error only reports an invalid value."""
     with pytest.raises(error, match=message):
         LaunchConfig(**SMALL | arguments)
+
+
+def test_signature() -> None:
+    """Editors and the documentation would show arguments that do not exist."""
+    names = [
+        "grid", "cluster", "block", "shmem_size", "is_cooperative", "programmatic_stream_serialization", "priority",
+    ]  # fmt: skip
+    assert list(inspect.signature(LaunchConfig).parameters) == names
 
 
 def test_default_options() -> None:

@@ -83,6 +83,13 @@ def test_infinity_and_nan_pass(size: int) -> None:
     assert math.isnan(struct.unpack(form, one(payload, size, FLOAT))[0])
 
 
+def test_quiet_nans_keep_their_bits() -> None:
+    """A NaN of a NumPy scalar would have another payload in a `half` parameter than in the scalar."""
+    for bits in (0x7E00, 0x7E01, 0x7FFF, 0xFE00, 0xFFAB):
+        value = np.uint16(bits).view(np.float16)
+        assert one(value, 2, FLOAT) == one(float(value), 2, FLOAT) == value.tobytes()
+
+
 # ---- arguments that are bytes
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -65,20 +65,27 @@ def options_apart(name: str) -> Callable[[_F], _F]:
     return decorate
 
 
+def known_names(cls: type[Any], names: Collection[str]) -> None:
+    """Make a constructor refuse other names; the error suggests similar ones."""
+    original: Callable[..., None] = cls.__init__
+
+    @wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        for name in kwargs:
+            if name not in names:
+                raise unexpected_field(cls, name, names)
+        original(self, *args, **kwargs)
+
+    cls.__init__ = init
+
+
 def only_fields(cls: type[Any]) -> None:
     """Make a dataclass refuse names that are not its fields, in the constructor and in assignments.
 
     The errors suggest similar fields.
     """
-    original: Callable[..., None] = cls.__init__
+    known_names(cls, cls.__dataclass_fields__)
     original_assign: Callable[..., None] = cls.__setattr__
-    known = frozenset(cls.__dataclass_fields__)
-
-    @wraps(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        if not known.issuperset(kwargs):
-            raise unexpected_field(cls, next(name for name in kwargs if name not in known), cls.__dataclass_fields__)
-        original(self, *args, **kwargs)
 
     def assign(self: Any, name: str, value: object) -> None:
         fields = type(self).__dataclass_fields__  # a subclass can have more
@@ -86,7 +93,6 @@ def only_fields(cls: type[Any]) -> None:
             raise AttributeError(f"{type(self).__name__} has no option {name!r}{_meant(name, fields)}", name=name)
         original_assign(self, name, value)
 
-    cls.__init__ = init
     if not cls.__dataclass_params__.frozen:  # no attribute of a frozen dataclass can be assigned
         cls.__setattr__ = assign  # type: ignore[assignment]
 

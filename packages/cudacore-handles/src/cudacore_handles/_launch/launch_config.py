@@ -10,7 +10,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer, check_int
 from cudacore_handles._base.names import type_text
 from cudacore_handles._base.options import as_flag
-from cudacore_handles._base.suggest import unexpected_field
+from cudacore_handles._base.suggest import known_names
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles.typing import ExtentsType
 
@@ -91,10 +91,7 @@ class LaunchConfig(_native.Config):
         is_cooperative: bool = False,
         programmatic_stream_serialization: bool = False,
         priority: SupportsIndex | None = None,
-        **unknown: object,
     ) -> None:
-        for name in unknown:
-            raise unexpected_field(LaunchConfig, name, CONFIG_NAMES)
         c = ffi.new("cch_launch_config *")
         clusters = _dimensions("grid", grid, _GRID_LIMITS)
         if block is None and cluster is not None:
@@ -217,6 +214,7 @@ class LaunchConfig(_native.Config):
 _code = LaunchConfig.__init__.__code__
 CONFIG_NAMES = _code.co_varnames[1 : _code.co_argcount]
 _values_of = attrgetter(*CONFIG_NAMES)
+known_names(LaunchConfig, CONFIG_NAMES)
 
 
 def check_config(config: object) -> LaunchConfig:

@@ -114,8 +114,10 @@ static bool narrow(double number, const narrow_format *format, uint16_t *out) {
   const uint64_t infinity = (((UINT64_C(1) << format->exponent_bits) - 1) << kept);
   const uint16_t sign = signbit(number) ? 0x8000 : 0;
   uint64_t result = infinity;
-  if (isnan(number)) {
-    result |= UINT64_C(1) << (kept - 1);
+  if (isnan(number)) { /* it becomes quiet, and keeps the part of its payload that fits */
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    result |= UINT64_C(1) << (kept - 1) | (bits & ((UINT64_C(1) << 52) - 1)) >> (52 - kept);
   } else if (isfinite(number)) {
     int exponent;
     frexp(number, &exponent);
