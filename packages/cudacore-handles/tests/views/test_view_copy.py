@@ -295,7 +295,8 @@ def test_rows_are_copied_at_once(memory: tuple[Buffer, Buffer], stream: Stream) 
 def test_memory_of_an_allocator(
     device: Device, stream: Stream, memory: tuple[Buffer, Buffer], host_memory: Any
 ) -> None:
-    """The intermediate memory of a copy would not be allocated from the requested resource."""
+    """The intermediate memory of a copy would not be allocated from the requested resource, or a column that is
+    broadcast would be copied with the whole matrix between its elements, or once for each column."""
     resource = DeviceMemoryResource(device, {})
     given: list[int] = []
 
@@ -314,6 +315,16 @@ def test_memory_of_an_allocator(
     square.view(square._layout[::2, ::2]).copy_to(out, stream, allocator=Counting())
     square.view(square._layout[::2, ::2]).copy_from(out, stream, allocator=Counting())
     assert given == [1024, 1024]
+    for rows, columns in ((512, 512), (512, 16)):
+        matrix = np.arange(rows * 1024, dtype="f4").reshape(rows, 1024)
+        column = np.broadcast_to(matrix[:, :1], (rows, columns))
+        with device.allocate(column.nbytes, stream=stream) as buffer:
+            view = buffer.view("f4", column.shape)
+            view.copy_from(View.from_any_interface(column), stream, allocator=Counting())
+            copied = np.empty_like(matrix, shape=column.shape)
+            view.copy_to(View.from_any_interface(copied), stream)
+            assert np.array_equal(copied, column)
+    assert given[2:] == [4 * 512] * 2
 
 
 def test_host_memory_and_another_device(device: Device, other_device: Device) -> None:

@@ -70,14 +70,20 @@ class Plan(NamedTuple):
             step *= axis.extent
         return steps[::-1]
 
+    def distinct(self) -> Plan:
+        """Return the plan without the axes along which the source is broadcast."""
+        return self._replace(axes=tuple(axis for axis in self.axes if axis.origin))
+
     def to_dense(self, address: int) -> Plan:
-        """Return the plan for copying the same runs, in the same order, to contiguous memory."""
-        axes = map(Axis, (axis.extent for axis in self.axes), self._dense_steps(), (axis.origin for axis in self.axes))
-        return self._replace(to=address, axes=tuple(axes))
+        """Return the plan for copying each distinct run once, in the same order, to contiguous memory."""
+        plan = self.distinct()
+        axes = map(Axis, (axis.extent for axis in plan.axes), plan._dense_steps(), (axis.origin for axis in plan.axes))
+        return plan._replace(to=address, axes=tuple(axes))
 
     def from_dense(self, address: int) -> Plan:
         """Return the plan for copying from the memory that :meth:`to_dense` has written."""
-        axes = map(Axis, (axis.extent for axis in self.axes), (axis.to for axis in self.axes), self._dense_steps())
+        steps = iter(self.distinct()._dense_steps())
+        axes = [Axis(axis.extent, axis.to, next(steps) if axis.origin else 0) for axis in self.axes]
         return _simplified(self.to, address, self.width, axes)
 
     def origin_span(self) -> tuple[int, int]:

@@ -180,10 +180,11 @@ class _Copy:
 
     def _copy_from_pageable(self) -> None:
         low, high = self.plan.origin_span()
-        if self.plan.nbytes >= _MIN_SPAN and high - low <= _MAX_SPAN * self.plan.nbytes:
+        nbytes = self.plan.distinct().nbytes
+        if nbytes >= _MIN_SPAN and high - low <= _MAX_SPAN * nbytes:
             self._copy_through(self.plan, low, high - low, self.src)
             return
-        array = _empty(self.plan.nbytes)
+        array = _empty(nbytes)
         address = array.ctypes.data
         _move(self.plan.to_dense(address))
         self.staged = array  # kept until the stream's work is done
@@ -203,7 +204,7 @@ class _Copy:
     def _copy_to_pageable(self) -> None:
         dense = self.plan
         if not self.plan.is_dense:
-            array = _empty(self.plan.nbytes)
+            array = _empty(self.plan.distinct().nbytes)
             dense = self.plan.to_dense(array.ctypes.data)
             self.finish = lambda: _move(self.plan.from_dense(array.ctypes.data))
         target = _memory(dense.to, dense.nbytes, self.dst)
