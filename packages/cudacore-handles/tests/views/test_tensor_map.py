@@ -247,10 +247,18 @@ def test_options_object(view: ch.StridedMemoryView) -> None:
     swizzle = ct.TensorMapSwizzle.SWIZZLE_64B
     options = ch.TensorMapDescriptorOptions([8, 16], swizzle=swizzle)  # type: ignore[arg-type]
     assert options.box_dim == (8, 16)
+
+    class Named(ch.TensorMapDescriptorOptions):
+        """A program's own options, with an attribute that is not a field of ours."""
+
+        name = "q"
+
+    named = Named((8, 16), swizzle=swizzle)
+    named.__dict__["name"] = "k"
     made = view.as_tensor_map((8, 16), swizzle=swizzle)
     sizes = np.array([8, 16])
     assert bytes(view.as_tensor_map(sizes, swizzle=swizzle)) == bytes(made)
-    for given in (options, *({"box_dim": box, "swizzle": swizzle} for box in ((8, 16), sizes))):
+    for given in (options, named, *({"box_dim": box, "swizzle": swizzle} for box in ((8, 16), sizes))):
         assert bytes(view.as_tensor_map(options=given)) == bytes(made)
     with pytest.raises(TypeError, match="give either options or the individual arguments of the tensor map, not both"):
         view.as_tensor_map((8, 16), options=options)

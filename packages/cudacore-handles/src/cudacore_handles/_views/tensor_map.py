@@ -224,7 +224,8 @@ def make_with_options(
         raise TypeError("give either options or the individual arguments of the tensor map, not both")
     from cudacore_handles._views.tensor_map_options import TensorMapDescriptorOptions
 
-    return make_tiled(view, **vars(as_options(TensorMapDescriptorOptions, options)))
+    all_of = as_options(TensorMapDescriptorOptions, options)  # of a subclass, which can have more attributes
+    return make_tiled(view, **{name: getattr(all_of, name) for name in TensorMapDescriptorOptions.__dataclass_fields__})
 
 
 def check_choice(name: str, cls: type[enum.IntEnum], given: Any) -> int:
