@@ -354,6 +354,17 @@ def test_options_that_a_backend_cannot_honour(field: str, backend: str, known: s
             options.as_bytes(backend)
 
 
+@pytest.mark.parametrize("backend", ["nvrtc", "nvvm", "nvjitlink"])
+def test_fields_of_a_subclass(backend: Any) -> None:
+    """A program could not add a field of its own to the options: the error would name another option."""
+
+    @dataclasses.dataclass
+    class Own(ProgramOptions):
+        owner: str | None = None
+
+    assert Own(arch="sm_90", owner="me").as_bytes(backend) == ProgramOptions(arch="sm_90").as_bytes(backend)
+
+
 def test_repr() -> None:
     """The repr would show all options, not only those that were set."""
     options = ProgramOptions(arch="sm_90", std="c++17", debug=False)

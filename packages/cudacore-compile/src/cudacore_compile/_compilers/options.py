@@ -338,7 +338,8 @@ class ProgramOptions(values.FlagOptions):
         """Return the options for programs of this type; warn of ignored options, and raise for unsupported ones."""
         if code_type is SourceCodeType.CXX and self.name is not None and self.name.startswith("-"):
             raise ValueError(f'ProgramOptions.name={self.name!r} is an option to NVRTC: write "./{self.name}"')
-        given = [field.name for field in fields(self) if _is_set(getattr(self, field.name))]
+        ours = fields(ProgramOptions)  # a subclass can have more
+        given = [field.name for field in ours if _is_set(getattr(self, field.name))]
         supported, ignored = options_of(code_type), _IGNORED[code_type]
         for field in given:
             if field not in supported | ignored:
