@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from cudacore_handles._base.errors import check_open
 from cudacore_handles._base.made import Made, not_pickled
 from cudacore_handles._base.names import check_type
 from cudacore_handles._cffi import ffi, lib
@@ -166,6 +167,7 @@ class ResourceDescriptor(Made):
         """Raise an error that names the limit if a device cannot sample the memory. Neither of them can change."""
         if self._kind not in ("linear", "pitch2d") or device.device_id in self._devices:
             return
+        check_open(self._source)
         where, alignment = self._source._raw, attribute_of(device, "texture_alignment")
         if where % alignment:
             raise ValueError(

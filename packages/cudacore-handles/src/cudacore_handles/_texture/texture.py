@@ -280,6 +280,7 @@ def create_surface(device: Device, resource: ResourceDescriptor) -> SurfaceObjec
     context = device._target()
     _check_resource(resource)
     if not resource._stores:
+        check_open(resource._source)
         raise ValueError(
             "resource: a surface needs an array that was created with is_surface_load_store=True, which is an "
             "OpaqueArray, or a level of a MipmappedArray, get_level()"
@@ -290,13 +291,12 @@ def create_surface(device: Device, resource: ResourceDescriptor) -> SurfaceObjec
 
 
 def _check_resource(given: object) -> None:
-    """Raise an error if an argument is no resource, or its array or memory was closed."""
+    """Raise an error if an argument is no resource."""
     if not isinstance(given, ResourceDescriptor):
         raise TypeError(
             f"resource must be a ResourceDescriptor, not {type_text(given)}: use "
             "ResourceDescriptor.from_opaque_array() and its like"
         )
-    check_open(given._source)
 
 
 def _check_format(resource: ResourceDescriptor, options: TextureObjectOptions) -> None:
