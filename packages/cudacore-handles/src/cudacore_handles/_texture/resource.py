@@ -165,7 +165,7 @@ class ResourceDescriptor(Made):
 
     def _check_memory(self, device: Device) -> None:
         """Raise an error that names the limit if a device cannot sample the memory. Neither of them can change."""
-        if self._kind not in ("linear", "pitch2d") or device.device_id in self._devices:
+        if device.device_id in self._devices:
             return
         check_open(self._source)
         where, alignment = self._source._raw, attribute_of(device, "texture_alignment")

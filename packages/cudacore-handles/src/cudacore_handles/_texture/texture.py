@@ -266,8 +266,10 @@ def _read_fields(o: TextureObjectOptions) -> dict[str, Any]:
 def create_texture(device: Device, resource: ResourceDescriptor, options: Any) -> TextureObject:
     """Create a texture; see :meth:`Device.create_texture_object`."""
     context = device._target()
-    _check_resource(resource)
-    resource._check_memory(device)
+    if not isinstance(resource, ResourceDescriptor):
+        _refuse(resource)
+    if resource._kind in ("linear", "pitch2d"):
+        resource._check_memory(device)
     copied, desc = checked(TextureObjectOptions, _DEFAULTS if options is None else options, device)
     _check_format(resource, copied)
     made = _create_texture(TextureObject, context, resource._source, resource._struct, desc)
@@ -278,7 +280,8 @@ def create_texture(device: Device, resource: ResourceDescriptor, options: Any) -
 def create_surface(device: Device, resource: ResourceDescriptor) -> SurfaceObject:
     """Create a surface; see :meth:`Device.create_surface_object`."""
     context = device._target()
-    _check_resource(resource)
+    if not isinstance(resource, ResourceDescriptor):
+        _refuse(resource)
     if not resource._stores:
         check_open(resource._source)
         raise ValueError(
@@ -290,13 +293,11 @@ def create_surface(device: Device, resource: ResourceDescriptor) -> SurfaceObjec
     return made
 
 
-def _check_resource(given: object) -> None:
-    """Raise an error if an argument is no resource."""
-    if not isinstance(given, ResourceDescriptor):
-        raise TypeError(
-            f"resource must be a ResourceDescriptor, not {type_text(given)}: use "
-            "ResourceDescriptor.from_opaque_array() and its like"
-        )
+def _refuse(given: object) -> NoReturn:
+    raise TypeError(
+        f"resource must be a ResourceDescriptor, not {type_text(given)}: use "
+        "ResourceDescriptor.from_opaque_array() and its like"
+    )
 
 
 def _check_format(resource: ResourceDescriptor, options: TextureObjectOptions) -> None:
