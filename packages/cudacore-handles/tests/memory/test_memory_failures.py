@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -213,19 +213,30 @@ def map_and_end(w: World, end: Callable[[ch.GraphicsResource, ch.Buffer], None])
         assert buffer.is_closed
 
 
+@pytest.fixture
+def world(device: ch.Device) -> Iterator[World]:
+    world = World(device)
+    yield world
+    world.gl.delete()
+
+
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.startswith("device 1")])
-def test_each_call(device: ch.Device, cuda_sim: Any, name: str) -> None:
+def test_each_call(device: ch.Device, world: World, cuda_sim: Any, name: str) -> None:
     """A driver call's failure would be ignored or changed, or would leave a leak or an incomplete object."""
-    calls = fail_each(OPERATIONS[name], World(device), cuda_sim, device)
+    calls = fail_each(OPERATIONS[name], world, cuda_sim, device)
     assert calls or name in ("view", "cuda array interface")
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name.startswith("device 1")])
-def test_each_call_with_two_devices(device: ch.Device, other_device: ch.Device, cuda_sim: Any, name: str) -> None:
+def test_each_call_with_two_devices(
+    device: ch.Device, other_device: ch.Device, world: World, cuda_sim: Any, name: str
+) -> None:
     """With another device current, a failure would be ignored, leave a leak, or change the current device."""
     access = other_device.memory_resource.peer_accessible_by  # type: ignore[attr-defined]
     access.add(device)
     try:
-        fail_each(OPERATIONS[name], World(device), cuda_sim, device)  # can skip the test
+        fail_each(OPERATIONS[name], world, cuda_sim, device)  # can skip the test
     finally:
+        for each in (device, other_device):
+            each.sync()  # the last copies need the access
         access.discard(device)
