@@ -264,6 +264,8 @@ def _function_name(function: object) -> str:
 
 
 class ExecutableEventNode(ExecutableGraphNode):
+    """A node of an executable graph that records an event or waits for one."""
+
     __slots__ = ()
 
     def update(self, event: Event) -> None:

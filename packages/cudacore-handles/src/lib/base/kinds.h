@@ -38,8 +38,8 @@ struct cch_stream {
   size_t uses;                  /* how many of the references are uses of memory; guarded by a lock of uses.c */
   _Atomic(cch_graph *) capture; /* weak: the graph that the stream is captured into; changed under cch__captures_lock */
   _Atomic(uint64_t) capture_id; /* the number of the capture that the stream is in */
-  cch_stream *into;    /* the stream that it was joined into last, in the capture `joined_in`; both are guarded by */
-  uint64_t joined_in;  /* cch__captures_lock */
+  cch_stream *into;    /* the stream that it was joined into last; guarded by cch__captures_lock, as the next field */
+  uint64_t joined_in;  /* the number of the capture of that join */
   atomic_size_t frees; /* cch__frees at the last wait for the stream */
   uint64_t number;     /* no two streams that the library creates have the same one; 0 for streams of other code */
 };

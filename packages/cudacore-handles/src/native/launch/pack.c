@@ -403,7 +403,6 @@ int add_pack_functions(PyObject *module) {
   int status = kinds != NULL ? PyModule_AddObjectRef(module, "PARAM_KINDS", kinds) : -1;
   Py_XDECREF(kinds);
   if (status < 0 || PyModule_AddIntConstant(module, "TAKES_BYTES", TAKES_BYTES) < 0 ||
-
       PyModule_AddIntConstant(module, "IS_POINTER", IS_POINTER) < 0 ||
       PyModule_AddIntConstant(module, "ANY_DEVICE", ANY_DEVICE) < 0)
     return -1;
