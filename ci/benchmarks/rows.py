@@ -198,6 +198,7 @@ ROWS = (
     prepared("257 pointers", "k257", ", *pointers257", "prepared(*pointers257)"),
     prepared("257 as a block", "k257", ", *pointers257", "prepared.block[:] = packed257; prepared()"),
     Row("Device()", "Device()", 20_000),
+    Row("int(stream.handle)", "int(stream.handle)", 5_000, ratio=1.0),
     Row("device.set_current", "device.set_current()", 20_000, c="cuCtxSetCurrent(context)"),
     Row("stream create and close", "device.create_stream().close()", ratio=1.0, c=CREATE_STREAM),
     Row("stream.sync, idle", "stream.sync()", 2_000, c="cuStreamSynchronize(stream)"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cudacore_graph._errors import hold_there
 from cudacore_handles import Context
-from cudacore_handles._sdk import check, ffi, hold, lib
+from cudacore_handles._sdk import bindings, check, ffi, hold, lib
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import HAS_VALUE, UNSIGNED, register
 
@@ -41,9 +41,7 @@ class GraphCondition(_native.Condition):
     @property
     def handle(self) -> driver.CUgraphConditionalHandle:
         """cuda.bindings.driver.CUgraphConditionalHandle: The condition for ``cuda.bindings``."""
-        from cuda.bindings import driver
-
-        return driver.CUgraphConditionalHandle(self.value)
+        return bindings().CUgraphConditionalHandle(self.value)
 
 
 def create_condition(

@@ -17,6 +17,7 @@ from cudacore_handles._sdk import (
     Closing,
     adopt,
     as_options,
+    bindings,
     check,
     closed,
     ffi,
@@ -381,11 +382,9 @@ class GraphDefinition(_native.GraphHandle, Closing):
         once the handle has been read, adding nodes takes longer, and so do launches of executable graphs that are made
         from then on.
         """
-        from cuda.bindings import driver
-
         if self.is_closed:
             raise closed(self)
         if not self.is_valid:
             raise gone(self)
         check(lib.cch_graph_share(hold(self)))
-        return driver.CUgraph(self._raw)
+        return bindings().CUgraph(self._raw)

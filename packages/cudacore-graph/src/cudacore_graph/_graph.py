@@ -18,6 +18,7 @@ from cudacore_handles._sdk import (
     Closing,
     Made,
     as_options,
+    bindings,
     closed,
     hold,
     last_error,
@@ -172,9 +173,7 @@ class Graph(_native.ExecHandle, Closing, Made):
         """
         if self.is_closed:
             raise closed(self)
-        from cuda.bindings import driver
-
-        return driver.CUgraphExec(self._raw)
+        return bindings().CUgraphExec(self._raw)
 
 
 def instantiate(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, SupportsIndex
 
 from cudacore_handles import Buffer, CUDAError, Device, IsStreamType, Stream
-from cudacore_handles._sdk import Closing, adopt, as_address, call_driver, check, lib, out_box
+from cudacore_handles._sdk import Closing, adopt, as_address, bindings, call_driver, check, lib, out_box
 from cudacore_handles._sdk.graph import (
     AccessibleMemoryResource,
     Attribute,
@@ -41,16 +41,12 @@ class GraphMemoryResourceAttributes(MemoryAttributes):
         return self
 
     def _read(self, attribute: Attribute[Any]) -> int:
-        from cuda.bindings import driver
-
-        number = driver.CUgraphMem_attribute(attribute.number)
+        number = bindings().CUgraphMem_attribute(attribute.number)
         return int(call_driver("cuDeviceGetGraphMemAttribute", self._device_id, number))
 
     def _write(self, attribute: Setting[Any], value: int) -> None:
-        from cuda.bindings import driver
-
-        number = driver.CUgraphMem_attribute(attribute.number)
-        call_driver("cuDeviceSetGraphMemAttribute", self._device_id, number, driver.cuuint64_t(value))
+        number = bindings().CUgraphMem_attribute(attribute.number)
+        call_driver("cuDeviceSetGraphMemAttribute", self._device_id, number, bindings().cuuint64_t(value))
 
     def _title(self) -> str:
         return f"Graph memory of device {self._device_id}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
 from cudacore_graph._errors import gone, node_failed
-from cudacore_handles._sdk import Made, adopt, check, ffi, hold, lib, not_pickled, out_box
+from cudacore_handles._sdk import Made, adopt, bindings, check, ffi, hold, lib, not_pickled, out_box
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
@@ -139,20 +139,16 @@ class GraphNode(_native.NodeHandle, Made):
     @property
     def type(self) -> driver.CUgraphNodeType:
         """cuda.bindings.driver.CUgraphNodeType: The CUDA type of the node."""
-        from cuda.bindings import driver
-
-        return driver.CUgraphNodeType(lib.cch_graph_node_type(hold(self)))
+        return bindings().CUgraphNodeType(lib.cch_graph_node_type(hold(self)))
 
     @property
     def handle(self) -> driver.CUgraphNode:
         """cuda.bindings.driver.CUgraphNode: The node for ``cuda.bindings``; see :attr:`GraphDefinition.handle`."""
-        from cuda.bindings import driver
-
         if not self.is_valid:
             raise gone(self)
         held = hold(self)
         check(lib.cch_graph_share(lib.cch_graph_node_graph(held)))
-        return driver.CUgraphNode(self._raw)
+        return bindings().CUgraphNode(self._raw)
 
     def _read(self, kind: str, **fields: Any) -> Any:
         """Return the parameters in the library's structure, as the driver reports them.

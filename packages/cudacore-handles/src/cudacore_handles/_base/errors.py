@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
@@ -261,6 +263,12 @@ def _class_of(code: int) -> type[CUDAError]:
     return OutOfMemoryError if code in (lib.CCH_ENOMEM, lib.CCH_ELIMIT, results.OUT_OF_MEMORY) else CUDAError
 
 
+@functools.cache
+def bindings() -> Any:
+    """Return the module ``cuda.bindings.driver``. It is imported when a program first asks for one of its objects."""
+    return importlib.import_module("cuda.bindings.driver")
+
+
 def call_driver(function: str, *args: object) -> Any:
     """Call a function of the driver through ``cuda.bindings``; raise an error if it fails. Too slow for frequent calls.
 
@@ -281,11 +289,9 @@ def call_driver(function: str, *args: object) -> Any:
     CUDAError
         If the function fails, or the loaded driver is too old to have it.
     """
-    from cuda.bindings import driver
-
     check(lib.cch_driver_init())  # the library selects the driver of this process
     try:
-        code, *values = getattr(driver, function)(*args)
+        code, *values = getattr(bindings(), function)(*args)
     except RuntimeError as error:
         if function not in str(error) or "not found" not in str(error):
             raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
-from cudacore_handles._base.errors import CUDAError, check, last_error, raise_status
+from cudacore_handles._base.errors import CUDAError, bindings, check, last_error, raise_status
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.names import check_type, shorten
@@ -238,6 +238,4 @@ class Kernel(_native.KernelHandle, Closing, Made):
     def handle(self) -> driver.CUkernel:
         """cuda.bindings.driver.CUkernel: The kernel for ``cuda.bindings``."""
         hold(self)
-        from cuda.bindings import driver
-
-        return driver.CUkernel(self._raw)
+        return bindings().CUkernel(self._raw)

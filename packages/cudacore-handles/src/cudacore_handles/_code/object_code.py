@@ -14,7 +14,15 @@ from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.driver_version import driver_version
 from cudacore_handles._base.drivers import warn_other_driver
-from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, call_driver, check, driver_error, last_error
+from cudacore_handles._base.errors import (
+    CUDAError,
+    UnsupportedCodeError,
+    bindings,
+    call_driver,
+    check,
+    driver_error,
+    last_error,
+)
 from cudacore_handles._base.handle import hold, hold_box, out_box, share
 from cudacore_handles._base.made import Made
 from cudacore_handles._base.names import shorten, symbol_name
@@ -437,11 +445,9 @@ class ObjectCode(Made):
         return library
 
     def _library(self) -> driver.CUlibrary:
-        from cuda.bindings import driver
-
         if self._box is None:
             self._load()
-        return driver.CUlibrary(self._raw())
+        return bindings().CUlibrary(self._raw())
 
 
 def _kernel_names(library: driver.CUlibrary) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
-from cudacore_handles._base.errors import check, result_of
+from cudacore_handles._base.errors import bindings, check, result_of
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.options import as_options
@@ -84,9 +84,7 @@ class Context(_native.Handle, Closing, Made):
         """cuda.bindings.driver.CUcontext | None: The context for ``cuda.bindings``; None if closed."""
         if self.is_closed:
             return None
-        from cuda.bindings import driver
-
-        return driver.CUcontext(self._raw)
+        return bindings().CUcontext(self._raw)
 
     @property
     def is_green(self) -> bool:

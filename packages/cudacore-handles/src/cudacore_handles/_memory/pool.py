@@ -11,6 +11,7 @@ from cudacore_handles._base.errors import (
     ClosedError,
     CUDAError,
     OutOfMemoryError,
+    bindings,
     call_driver,
     check,
     check_open,
@@ -212,9 +213,7 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
     def handle(self) -> driver.CUmemoryPool:
         """cuda.bindings.driver.CUmemoryPool: The pool for ``cuda.bindings``."""
         check_open(self)
-        from cuda.bindings import driver
-
-        return driver.CUmemoryPool(self._pool._raw)
+        return bindings().CUmemoryPool(self._pool._raw)
 
     @property
     def is_closed(self) -> bool:

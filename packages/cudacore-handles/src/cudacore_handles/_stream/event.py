@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
-from cudacore_handles._base.errors import CUDAError, closed, last_error
+from cudacore_handles._base.errors import CUDAError, bindings, closed, last_error
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Closing, Made
 from cudacore_handles._base.names import check_type
@@ -131,9 +131,7 @@ class Event(_native.EventHandle, Closing, Made):
     def handle(self) -> driver.CUevent:
         """cuda.bindings.driver.CUevent: The event for ``cuda.bindings``."""
         hold(self)
-        from cuda.bindings import driver
-
-        return driver.CUevent(self._raw)
+        return bindings().CUevent(self._raw)
 
 
 def event_flags(context: Context, options: EventOptions | EventOptionsDict) -> int:

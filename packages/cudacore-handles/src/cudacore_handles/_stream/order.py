@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cudacore_handles import _native
-from cudacore_handles._stream.stream import Stream, is_capturing
+from cudacore_handles._stream.stream import LEGACY, Stream, is_capturing
 
-LEGACY, _PER_THREAD = 1, 2  # handles of the default streams
+_PER_THREAD = 2  # CU_STREAM_PER_THREAD
 
 
 def order_behind(producer: Stream | None, device: tuple[int, int], stream: int | None) -> None:

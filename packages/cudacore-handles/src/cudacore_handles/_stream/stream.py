@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, check_int
-from cudacore_handles._base.errors import CUDAError, check, closed, driver_error, result_of
+from cudacore_handles._base.errors import CUDAError, bindings, check, closed, driver_error, result_of
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.options import as_options
@@ -185,11 +185,12 @@ class Stream(_native.StreamHandle, Closing, Made):
         """cuda.bindings.driver.CUstream: The stream for ``cuda.bindings``; 0 if 0 was given to :meth:`from_handle`."""
         if self.is_closed:
             raise closed(self)
-        from cuda.bindings import driver
+        raw = self._raw
+        is_of_zero = raw == LEGACY and getattr(self, "_is_of_zero", False)
+        return bindings().CUstream(0 if is_of_zero else raw)
 
-        return driver.CUstream(0 if getattr(self, "_is_of_zero", False) else self._raw)
 
-
+LEGACY = 1  # CU_STREAM_LEGACY, the handle of the legacy default stream
 LEGACY_DEFAULT_STREAM = share(Stream, lib.cch_stream_legacy())  # these boxes are never destroyed
 PER_THREAD_DEFAULT_STREAM = share(Stream, lib.cch_stream_per_thread())
 

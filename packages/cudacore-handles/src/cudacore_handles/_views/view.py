@@ -16,8 +16,8 @@ from cudacore_handles._driver.device import Device, connect
 from cudacore_handles._memory.arguments import check_dlpack_arguments
 from cudacore_handles._memory.arrays import check_values, has_protocol
 from cudacore_handles._memory.buffer import Buffer
-from cudacore_handles._stream.order import LEGACY, order_behind, stream_for_interface, stream_of_exporter
-from cudacore_handles._stream.stream import IsStreamType, Stream, default_stream
+from cudacore_handles._stream.order import order_behind, stream_for_interface, stream_of_exporter
+from cudacore_handles._stream.stream import LEGACY, IsStreamType, Stream, default_stream
 from cudacore_handles._views.dtypes import (
     ELEMENT_TYPES,
     ElementType,
