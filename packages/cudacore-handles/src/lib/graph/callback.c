@@ -23,24 +23,27 @@ static void CUDA_CB call_once(void *data) {
   cch_callback_leave();
 }
 
-/* Submits the call. If other code captures the stream, each launch of its graph calls the function. */
-static int submit(cch_stream *stream, cch_bundle *kept, bool captured) {
-  if (captured)
-    CCH__RETURN_FAILURE(cch_capture_keep_all(stream, (void *[]){kept}, 1));
-  return captured ? CCH__CALL(cuLaunchHostFunc, (stream->raw, cch__host_trampoline, kept->payload))
-                  : CCH__CALL(cuLaunchHostFunc, (stream->raw, call_once, kept));
+/*
+ * Submits the call. If other code captures the stream, each launch of its graph calls the function. *captured: whether
+ * that can be; then, whether it is so.
+ */
+static int submit(bool *captured, cch_stream *stream, cch_bundle *kept) {
+  if (*captured)
+    CCH__RETURN_FAILURE(cch__capture_keep(captured, stream, (void *[]){kept}, 1));
+  return *captured ? CCH__CALL(cuLaunchHostFunc, (stream->raw, cch__host_trampoline, kept->payload))
+                   : CCH__CALL(cuLaunchHostFunc, (stream->raw, call_once, kept));
 }
 
 cch_status cch_stream_callback(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle) {
   CCH__REQUIRE_USABLE(stream, function);
   CCH__REQUIRE_USABLE_OR_NULL(bundle);
   cch__poll();
-  int captured = cch_capture_count() != 0;
+  int is_capturing = cch_capture_count() != 0;
   cch_graph *graph = NULL;
   /* A call on the legacy stream that only the driver refuses would invalidate the captures of blocking streams. */
   if (cch__driver.cuStreamIsCapturing != NULL)
-    CCH__RETURN_FAILURE(cch_stream_is_capturing(&captured, stream));
-  if (captured)
+    CCH__RETURN_FAILURE(cch_stream_is_capturing(&is_capturing, stream));
+  if (is_capturing)
     CCH__RETURN_FAILURE(cch__capture_graph(&graph, stream));
   if (graph != NULL) {
     cch_graph_unref(graph);
@@ -52,7 +55,8 @@ cch_status cch_stream_callback(cch_stream *stream, cch_host_fn function, void *d
   cch_bundle *kept;
   CCH__RETURN_FAILURE(cch__bundle_wrap(&kept, NULL, bundle, sizeof(cch__host_call), __func__));
   *(cch__host_call *)kept->payload = (cch__host_call){function, data};
-  const int status = CCH__IN_CONTEXT(stream->context, submit(stream, kept, captured));
+  bool captured = is_capturing;
+  const int status = CCH__IN_CONTEXT(stream->context, submit(&captured, stream, kept));
   if (status != 0 || captured)
     cch_bundle_unref(kept);
   return status;
