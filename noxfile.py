@@ -438,22 +438,22 @@ def stress(session: nox.Session) -> None:
         run_stress(session, *python, **env, CUDACORE_SIM_LIBRARY=str(driver), PYTHONPATH=site)
 
 
-@nox.session(default=False)
+@nox.session(requires=["build"], default=False)
 @nox.parametrize("cuda", list(CUDA))
 def fuzz_cache(session: nox.Session, cuda: str) -> None:
     """Compile random programs with a cache while their headers change, for 60 s or as given by ``-- SECONDS SEED``.
 
     Then check, for as long, that each path that NVRTC opens for headers of CUDA is in the key.
     """
-    install(session, "editable", cuda=cuda)
+    install(session, "test", cuda=cuda)
     for env in ({}, {"INCLUDE_PATH": "cuda"}):
         session.run("python", COMPILE / "tests" / "cache" / "fuzz_cache.py", *(session.posargs or ("60",)), env=env)
 
 
-@nox.session(default=False)
+@nox.session(requires=["build"], default=False)
 def fuzz_memory(session: nox.Session) -> None:
     """Run random programs of memory, streams and captures for 60 s, or as given by ``-- --seconds 600 --seed 7``."""
-    install(session, "editable")
+    install(session, "test")
     env = {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_DEVICES": "2", "CUDACORE_SIM_CHECK": "order"}
     session.run("python", str(GRAPH / "tests" / "fuzz_memory.py"), *(session.posargs or ("--seconds", "60")), env=env)
 
