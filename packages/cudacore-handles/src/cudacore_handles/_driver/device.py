@@ -371,7 +371,7 @@ class Device:
             context = _thread.contexts.get(self._id)
             if context is not None and not context.is_closed:
                 return context
-        return self._retain() if self._primary is None else self._primary
+        return self._primary or self._retain()
 
     def _set_context(self, ctx: Context) -> Context | None:
         global _thread_contexts_used

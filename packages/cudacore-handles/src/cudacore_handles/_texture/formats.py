@@ -115,51 +115,75 @@ class OnDevice:
         return context_of(lib.cch_context_of(hold(self))).device
 
 
-class CheckedOptions:
-    """The base class of options that are checked once for each device, until a field is assigned.
+class Known:
+    """What is known of options since the last assignment to a field."""
 
-    A subclass has a method ``_read``, which raises an error if the device does not support the options, and returns
-    the structure of the library.
+    __slots__ = ("copied", "read")
+
+    def __init__(self, read: Any) -> None:
+        self.read = read  # what `_read` has returned
+        self.copied: Any = None  # a copy of the options that never changes; None before their first use
+
+
+class CheckedOptions:
+    """The base class of options that are checked once, until a field is assigned.
+
+    A subclass has a method ``_read``, which checks the fields, and returns what :class:`Known` keeps of them.
     """
 
-    __slots__ = ("_checked",)
-    _checked: dict[int, tuple[Any, bytes]]  # by ordinal of the device: a copy of the options, and the structure
+    __slots__ = ("_known",)
+    _known: Known | None
+
+    def __post_init__(self) -> None:
+        check_flags(self)
+        _set_known(self, Known(self._read()))
 
     def __setattr__(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
-        object.__setattr__(self, "_checked", {})
+        _set_field(self, name, value)
+        _set_known(self, None)
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
-        object.__setattr__(self, "_checked", {})
+        _set_known(self, None)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self)  # copies and pickles are checked again
 
-    def _read(self, device: Device) -> bytes:
+    def _read(self) -> Any:
         raise NotImplementedError
 
 
-def checked(cls: type[Options], options: Any, device: Device) -> tuple[Options, bytes]:
-    """Check options for a device. Return a copy of them that never changes, and ``_read`` of the copy."""
-    known: dict[int, tuple[Options, bytes]] = {}
-    if type(options) is cls:
-        try:
-            known = options._checked
-        except AttributeError:  # a copy, or unpickled
-            object.__setattr__(options, "_checked", known)
-    found = known.get(device._id)
-    if found is not None:
-        return found
-    copied = copy_options(as_options(cls, options))
-    copied.__post_init__()  # check again, because fields can be assigned
-    found = copied, copied._read(device)
+# These are called for each field of new options.
+_set_field, _set_known = object.__setattr__, vars(CheckedOptions)["_known"].__set__
+
+
+def checked(cls: type[Options], options: Any) -> Known:
+    """Check options, unless nothing was assigned since they were checked. Return what is known of them."""
     try:
-        hash(tuple(vars(options).values()))
-    except TypeError:  # a mapping, or a value that can change
-        return found
-    known[device._id] = found
-    return found
+        known = options._known if type(options) is cls else None
+    except AttributeError:  # a copy, or unpickled
+        known = None
+    return known if known is not None and known.copied is not None else _check_again(cls, options)
+
+
+def _check_again(cls: type[Options], options: Any) -> Known:
+    given = as_options(cls, options)
+    known: Known | None = getattr(given, "_known", None) if type(given) is cls else None
+    try:
+        hash(tuple(vars(given).values()))
+    except TypeError:  # a value that can change without an assignment
+        is_fixed = False
+    else:
+        is_fixed = type(given) is cls
+    copied = copy_options(given)
+    if known is None or not is_fixed:
+        copied.__post_init__()
+        # A subclass may not call this class's __post_init__().
+        known = getattr(copied, "_known", None) or Known(copied._read())
+    known.copied = copied
+    if is_fixed:
+        _set_known(given, known)
+    return known
 
 
 class AnyArrayOptions(CheckedOptions):
@@ -170,13 +194,23 @@ class AnyArrayOptions(CheckedOptions):
     num_channels: int
     is_surface_load_store: bool
 
-    def __post_init__(self) -> None:
-        check_flags(self)
+    def _read(self) -> dict[int, bytes]:
+        """Check the fields. Return the descriptions of the array for the devices that support it: none as yet."""
         self.shape = as_shape(self.shape)
         self.format = as_format(self.format)
         self.num_channels = as_channels(self.num_channels)
+        return {}
 
-    def _check_extents(self, device: Device, *, mipmapped: bool = False) -> None:
+    @classmethod
+    def _described(cls, options: Any, device: Device) -> bytes:
+        """Check options for a device, once; return the bytes of a ``cch_array_desc``."""
+        known = checked(cls, options)
+        desc: bytes | None = known.read.get(device._id)
+        if desc is None:
+            desc = known.read[device._id] = known.copied._describe(device)
+        return desc
+
+    def _check_extents(self, device: Device, *, mipmapped: bool) -> None:
         """Raise an error that names the limit if an extent exceeds a limit of the device."""
         axes, rank = ("width", "height", "depth"), len(self.shape)
         kinds = [f"texture{rank}d_mipmapped" if mipmapped and rank < 3 else f"texture{rank}d"]
@@ -190,8 +224,8 @@ class AnyArrayOptions(CheckedOptions):
             if excess:
                 raise ValueError(excess)
 
-    def _as_desc(self, levels: int = 0) -> bytes:
-        """Return the options as the bytes of a ``cch_array_desc``."""
+    def _describe(self, device: Device, levels: int = 0) -> bytes:
+        self._check_extents(device, mipmapped=levels > 0)
         number, _ = NUMBERS[ArrayFormatType(self.format)]
         flags = lib.CCH_ARRAY_SURFACE if self.is_surface_load_store else 0
         extents = (*self.shape, 0, 0)[:3]

@@ -13,7 +13,7 @@ from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.made import not_pickled
 from cudacore_handles._cffi import lib
 from cudacore_handles._texture.array import AnyArray, OpaqueArray
-from cudacore_handles._texture.formats import AnyArrayOptions, as_count, checked
+from cudacore_handles._texture.formats import AnyArrayOptions, as_count
 from cudacore_handles.typing import ArrayFormatName, ArrayFormatType, IsDType
 
 if TYPE_CHECKING:
@@ -44,19 +44,18 @@ class MipmappedArrayOptions(AnyArrayOptions):
     num_levels: int
     is_surface_load_store: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _read(self) -> dict[int, bytes]:
         self.num_levels = as_count(self.num_levels, "num_levels")
+        return super()._read()
 
-    def _read(self, device: Device) -> bytes:
+    def _describe(self, device: Device, levels: int = 0) -> bytes:
         maximum = max(self.shape).bit_length()
         if self.num_levels > maximum:
             raise ValueError(
                 f"num_levels is {self.num_levels}; an array of {' x '.join(map(str, self.shape))} texels has at most "
                 f"{maximum} levels, the last of one texel"
             )
-        self._check_extents(device, mipmapped=True)
-        return self._as_desc(self.num_levels)
+        return super()._describe(device, self.num_levels)
 
 
 class MipmappedArray(AnyArray):
@@ -108,4 +107,4 @@ class MipmappedArray(AnyArray):
 def create_mipmapped_array(device: Device, options: Any) -> MipmappedArray:
     """Create a mipmapped array; see :meth:`Device.create_mipmapped_array`."""
     context = device._target()
-    return _native.create_array(MipmappedArray, context, checked(MipmappedArrayOptions, options, device)[1])
+    return _native.create_array(MipmappedArray, context, MipmappedArrayOptions._described(options, device))

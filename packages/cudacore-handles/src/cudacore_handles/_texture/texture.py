@@ -13,9 +13,9 @@ from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check_open
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.names import shorten, type_text
-from cudacore_handles._base.options import check_flags, copy_options
+from cudacore_handles._base.options import copy_options
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._texture.formats import FLOATS, CheckedOptions, OnDevice, checked
+from cudacore_handles._texture.formats import FLOATS, NUMBERS, CheckedOptions, OnDevice, checked
 from cudacore_handles._texture.resource import ResourceDescriptor
 from cudacore_handles.typing import (
     AddressModeName,
@@ -41,7 +41,6 @@ _FLAGS = {
     "disable_trilinear_optimization": lib.CCH_TEXTURE_NO_TRILINEAR,
     "seamless_cubemap": lib.CCH_TEXTURE_SEAMLESS,
 }
-_POINT = FilterModeType.POINT
 _close, _create_texture = _native.Handle.close, _native.create_texture
 _M = TypeVar("_M", AddressModeType, FilterModeType, ReadModeType)
 _MAX_ANISOTROPY = 16
@@ -102,22 +101,27 @@ class TextureObjectOptions(CheckedOptions):
     max_mipmap_level_clamp: float = 0.0
     border_color: tuple[float, ...] | None = None
 
-    def __post_init__(self) -> None:
-        check_flags(self)
+    def _read(self) -> tuple[bytes, tuple[ArrayFormatType, ...]]:
+        """Check the fields. Return a ``cch_texture_desc``, and formats that can be sampled with these options.
+
+        All devices have the same limits.
+        """
         for name, cls in _ENUMERATIONS.items():
-            setattr(self, name, _as_member(cls, name, getattr(self, name)))
-        desc = _read_fields(self)
-        if desc["min_mipmap_level_clamp"] > desc["max_mipmap_level_clamp"]:
+            value = getattr(self, name)
+            if type(value) is not cls:
+                setattr(self, name, _as_member(cls, name, value))
+        changed = (name for name in _FIELDS if getattr(self, name) is not getattr(TextureObjectOptions, name))
+        fields = _UNCHANGED | {name: _FIELDS[name](name, getattr(self, name)) for name in changed}
+        if fields["min_mipmap_level_clamp"] > fields["max_mipmap_level_clamp"]:
             raise ValueError(
                 f"min_mipmap_level_clamp is {self.min_mipmap_level_clamp}, more than max_mipmap_level_clamp, "
                 f"{self.max_mipmap_level_clamp}"
             )
-
-    def _read(self, device: Device) -> bytes:
-        """Return the options as a ``cch_texture_desc``. All devices have the same limits."""
         flags = 0 if self.read_mode is ReadModeType.NORMALIZED_FLOAT else lib.CCH_TEXTURE_AS_INTEGER
         flags |= sum(flag for name, flag in _FLAGS.items() if getattr(self, name))
-        return bytes(ffi.buffer(ffi.new("cch_texture_desc *", {**_read_fields(self), "flags": flags})))
+        formats = FLOATS if self.filter_mode is FilterModeType.LINEAR else tuple(NUMBERS)
+        struct = ffi.new("cch_texture_desc *", fields | {"flags": flags})
+        return bytes(ffi.buffer(struct)), () if self.srgb else formats
 
 
 class AnyObject(_native.Handle, OnDevice, Closing, Made):
@@ -209,8 +213,8 @@ def _modes(name: str, given: Any) -> list[int]:
     return modes + modes[-1:] * (3 - len(modes))
 
 
-def _filter(name: str, given: Any) -> int:
-    return _NUMBERS[_as_member(FilterModeType, name, given)]
+def _filter(name: str, mode: FilterModeType) -> int:
+    return _NUMBERS[mode]
 
 
 def _anisotropy(name: str, value: object) -> int:
@@ -258,30 +262,35 @@ _ENUMERATIONS: dict[str, Any] = {
 }
 
 
-def _read_fields(o: TextureObjectOptions) -> dict[str, Any]:
-    """Return the fields of ``cch_texture_desc`` that are options; raise an error if an option is invalid."""
-    return {name: read(name, getattr(o, name)) for name, read in _FIELDS.items()}
+#: The fields of options to which nothing was assigned.
+_UNCHANGED: dict[str, Any] = {
+    "address_mode": [_NUMBERS[AddressModeType.CLAMP]] * 3,
+    "min_mipmap_level_clamp": 0.0,
+    "max_mipmap_level_clamp": 0.0,
+}
 
 
 def create_texture(device: Device, resource: ResourceDescriptor, options: Any) -> TextureObject:
     """Create a texture; see :meth:`Device.create_texture_object`."""
     context = device._target()
-    if not isinstance(resource, ResourceDescriptor):
-        _refuse(resource)
-    if resource._kind in ("linear", "pitch2d"):
+    if type(resource) is not ResourceDescriptor:
+        _check_resource(resource)
+    if resource._facts:  # memory
         resource._check_memory(device)
-    copied, desc = checked(TextureObjectOptions, _DEFAULTS if options is None else options, device)
-    _check_format(resource, copied)
+    known = checked(TextureObjectOptions, _DEFAULTS if options is None else options)
+    desc, formats = known.read
+    if resource._texel not in formats:
+        _check_format(resource, known.copied)
     made = _create_texture(TextureObject, context, resource._source, resource._struct, desc)
-    made._resource, made._options = resource, copied
+    made._resource, made._options = resource, known.copied
     return made
 
 
 def create_surface(device: Device, resource: ResourceDescriptor) -> SurfaceObject:
     """Create a surface; see :meth:`Device.create_surface_object`."""
     context = device._target()
-    if not isinstance(resource, ResourceDescriptor):
-        _refuse(resource)
+    if type(resource) is not ResourceDescriptor:
+        _check_resource(resource)
     if not resource._stores:
         check_open(resource._source)
         raise ValueError(
@@ -293,11 +302,12 @@ def create_surface(device: Device, resource: ResourceDescriptor) -> SurfaceObjec
     return made
 
 
-def _refuse(given: object) -> NoReturn:
-    raise TypeError(
-        f"resource must be a ResourceDescriptor, not {type_text(given)}: use "
-        "ResourceDescriptor.from_opaque_array() and its like"
-    )
+def _check_resource(given: object) -> None:
+    if not isinstance(given, ResourceDescriptor):
+        raise TypeError(
+            f"resource must be a ResourceDescriptor, not {type_text(given)}: use "
+            "ResourceDescriptor.from_opaque_array() and its like"
+        )
 
 
 def _check_format(resource: ResourceDescriptor, options: TextureObjectOptions) -> None:
@@ -305,7 +315,7 @@ def _check_format(resource: ResourceDescriptor, options: TextureObjectOptions) -
     texel = resource._texel
     if options.srgb and texel not in _BYTES:
         raise ValueError(f"srgb is True, and the format '{texel}': only channels of 8 bits can be sRGB")
-    if options.filter_mode is _POINT or texel in FLOATS or resource._kind == "linear":
+    if options.filter_mode is FilterModeType.POINT or resource._kind == "linear":
         return  # linear memory is never filtered
     given = f"filter_mode is 'linear', and the format '{texel}'"
     if texel not in _SMALL:
