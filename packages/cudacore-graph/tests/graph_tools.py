@@ -17,10 +17,22 @@ MODES = ("relaxed", "thread_local", "global")
 ONE = ch.LaunchConfig(grid=1, block=1)
 Run = Callable[[cg.GraphDefinition], None]
 
-# The kernels "nothing", "add", "times" and "mix". "times" is "add" with a multiplication instead of the addition.
+# The kernels "nothing", "add", "times" and "mix".
 PTX = (Path(__file__).resolve().parents[3] / "tests" / "kernels.ptx").read_bytes()
-PTX += PTX.partition(b"// *out += amount\n")[2].replace(b"entry add", b"entry times").replace(b"add.u32", b"mul.lo.u32")
 PTX += b"""
+// *out *= factor
+.visible .entry times(.param .u64 out, .param .u32 factor)
+{
+    .reg .u64 %p;
+    .reg .u32 %x, %n;
+    ld.param.u64 %p, [out];
+    ld.param.u32 %n, [factor];
+    ld.global.u32 %x, [%p];
+    mul.lo.u32 %x, %x, %n;
+    st.global.u32 [%p], %x;
+    ret;
+}
+
 // *out = *out * factor + addend + *a + *b + *c
 .visible .entry mix(.param .u64 out, .param .u32 factor, .param .u32 addend,
                     .param .u64 a, .param .u64 b, .param .u64 c)
