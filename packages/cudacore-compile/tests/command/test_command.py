@@ -7,6 +7,7 @@ import _thread
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -446,13 +447,14 @@ def test_interrupt() -> None:
             break
         time.sleep(0.05)
     time.sleep(0.5)
-    sent = time.monotonic()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     worker.send_signal(signal.SIGINT)
     try:
         out, err = worker.communicate(timeout=120)
     finally:
         worker.kill()
-    assert time.monotonic() - sent < 2  # 0.02 seconds on an idle machine
+    # One of the two compilations takes 5 seconds. On a busy machine, only the time of the processor says so.
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - used < 4
     assert (worker.returncode, out, err) == (-signal.SIGINT, b"", b"")
     assert not list(Path().glob("*.cubin"))
 
