@@ -31,9 +31,12 @@ def run(
 
 
 def run_pytest(*options: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run tests with the simulator's plugin alone, because importing all plugins that are installed takes longer."""
+    """Run tests with the simulator's plugin alone, because importing all plugins that are installed takes longer.
+
+    Where $CI is set, Hypothesis has no time limits, which a busy machine does not meet.
+    """
     alone = ("-m", "pytest", "-q", "-p", "cudacore_sim", "-p", "no:cacheprovider", "--cuda-driver=sim")
-    return run(*alone, *options, folder=folder, env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+    return run(*alone, *options, folder=folder, env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "CI": "true"})
 
 
 def without_places(text: str) -> str:
