@@ -69,7 +69,7 @@ def value_of(code: ObjectCode) -> int:
 
 
 def check(includes: str, *, change: Callable[[int], object], headers: Any = None, **options: Any) -> None:
-    """Compile with a cache while included files change, and compare what comes from it with a compilation without it."""
+    """Compile with a cache while included files change, and compare a hit with a compilation without a cache."""
     cache = InMemoryProgramCache()
     options.setdefault("arch", "sm_90")
     for number in (1111, 2222, 2222, 3333):
