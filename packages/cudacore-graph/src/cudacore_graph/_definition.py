@@ -153,9 +153,9 @@ class GraphDefinition(_native.GraphHandle, Closing):
         -----
         The driver cannot remove nodes from a graph that has nodes that allocate or free memory. For such a graph, and
         for a batch with such nodes, the batch is first added to a temporary graph, which roughly doubles the time. The
-        temporary graph does not detect two failures: the driver has no resources left, or it refuses to free an address
-        in memory that is allocated, for instance because a node frees it already. Then the nodes before the failed one
-        remain in the graph, and the error says so.
+        temporary graph does not detect two failures: the driver has no resources left, or it refuses to free memory
+        because no graph has allocated it, or because a graph that has not allocated it frees it already. Then the nodes
+        before the failed one remain in the graph, and the error says so.
         """
         return _native.add_nodes(self, nodes)
 

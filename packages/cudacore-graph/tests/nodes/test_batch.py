@@ -126,6 +126,10 @@ class TestBatch:
             good.append(("memset", 3, address, 0, 4))
             bad = [(item, error, match.replace("node 4", "node 5")) for item, error, match in bad]
             bad.append((("memset", 3, address, 0, 400), ch.CUDAError, "node 5 of the batch"))
+            bad += [
+                (("deallocate", 3, address + inside), ValueError, "node 5: dptr cannot be freed.*no allocation begins")
+                for inside in (1, 16, 63)
+            ]
         for item, error, match in bad:
             with pytest.raises(error, match=match) as caught:
                 definition.add_many([*good, item])

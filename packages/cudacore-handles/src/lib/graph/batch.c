@@ -56,12 +56,22 @@ typedef struct batch_trial {
   const cch_node_spec *specs;
   CUgraph graph;
   cch__table freed; /* the addresses that the batch frees */
+  cch__table used;  /* the conditions that nodes use: see cch__condition_use() */
   const char *operation;
 } batch_trial;
 
+static int try_fill(const batch_trial *trial, CUdeviceptr address, size_t width) {
+  CUgraphNode raw;
+  CUgraphNodeParams fill = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
+  fill.memset = (CUDA_MEMSET_NODE_PARAMS_v2){.dst = address, .elementSize = 1, .width = width, .height = 1};
+  CCH__RETURN_FAILURE(CCH__CALL(cuCtxGetCurrent, (&fill.memset.ctx)));
+  return cch__driver_add_node(&raw, trial->graph, NULL, 0, &fill);
+}
+
 /*
  * A free cannot be tried, because the address of a node that frees memory in another graph is lost with that graph. A
- * fill of the address can be: it is refused if no graph allocates that memory, or if that graph frees it.
+ * fill of the address can be: it is refused if no graph allocates that memory, or if that graph frees it. A fill that
+ * begins before the address is refused, too, unless the address is inside of an allocation.
  */
 static int try_free(batch_trial *trial, CUdeviceptr address) {
   const void *key = (const void *)(uintptr_t)address;
@@ -70,32 +80,21 @@ static int try_free(batch_trial *trial, CUdeviceptr address) {
   if (!cch__table_reserve(&trial->freed, sizeof key, 1))
     return cch__fail_nomem(trial->operation);
   cch__table_enter(&trial->freed, sizeof key, key);
-  CUgraphNode raw;
-  CUgraphNodeParams fill = {.type = CU_GRAPH_NODE_TYPE_MEMSET};
-  fill.memset = (CUDA_MEMSET_NODE_PARAMS_v2){.dst = address, .elementSize = 1, .width = 1, .height = 1};
-  CCH__RETURN_FAILURE(CCH__CALL(cuCtxGetCurrent, (&fill.memset.ctx)));
-  return cch__driver_add_node(&raw, trial->graph, NULL, 0, &fill);
+  CCH__RETURN_FAILURE(try_fill(trial, address, 1));
+  if (CCH__ASIDE(try_fill(trial, address - 1, 2)) != 0)
+    return 0;
+  return cch__fail(CUDA_ERROR_INVALID_VALUE, trial->operation, "no allocation begins at the address %p", key);
 }
 
 static const cch_node_spec *spec_at(const cch_node_spec *specs, size_t i) {
   return (const cch_node_spec *)((const char *)specs + i * specs->size);
 }
 
-/* The use of a condition cannot be tried, because in the trial graph each conditional node gets one of its own. */
-static int check_condition(const batch_trial *trial, size_t place, CUgraphConditionalHandle condition) {
-  bool used = false;
-  for (size_t i = 0; i < place && !used; i++) {
-    const cch_node_spec *spec = spec_at(trial->specs, i);
-    used = spec->type == CCH_NODE_CONDITIONAL && ((const cch_conditional_node *)spec->params)->condition == condition;
-  }
-  return cch__condition_check(trial->target, condition, used, trial->operation);
-}
-
-static int try_params(batch_trial *trial, const cch_node_spec *spec, size_t place) {
+static int try_params(batch_trial *trial, const cch_node_spec *spec) {
   cch__node_params params;
   int status = cch__node_params_fill(&params, spec->type, spec->params, spec->bundle, spec->context, trial->operation);
-  if (status == 0 && spec->type == CCH_NODE_CONDITIONAL)
-    status = check_condition(trial, place, params.native.conditional.handle);
+  if (status == 0 && spec->type == CCH_NODE_CONDITIONAL) /* in the trial graph, each node gets a condition of its own */
+    status = cch__condition_use(&trial->used, trial->target, params.native.conditional.handle, trial->operation);
   if (status == 0)
     status =
         spec->type == CCH_NODE_FREE ? try_free(trial, params.native.free.dptr) : add_to_trial(trial->graph, &params);
@@ -109,7 +108,7 @@ static int try_node(batch_trial *trial, size_t place) {
   CCH__RETURN_FAILURE(cch__node_spec_read(&spec, &known, trial->operation));
   CCH__RETURN_FAILURE(cch__spec_dependencies(NULL, trial->target, spec, NULL, place, trial->operation));
   CCH__RETURN_FAILURE(cch__node_spec_check(spec, trial->operation));
-  return CCH__IN_CONTEXT(spec->context, try_params(trial, spec, place));
+  return CCH__IN_CONTEXT(spec->context, try_params(trial, spec));
 }
 
 static int try_batch(const cch_graph *graph, const cch_node_spec *specs, size_t count, size_t *failed,
@@ -120,6 +119,7 @@ static int try_batch(const cch_graph *graph, const cch_node_spec *specs, size_t 
   for (*failed = 0; status == 0 && *failed < count; *failed += status == 0)
     status = try_node(&trial, *failed);
   cch__table_free(&trial.freed);
+  cch__table_free(&trial.used);
   cch__trial_destroy(trial.graph);
   return status;
 }

@@ -226,10 +226,11 @@ typedef struct cch__condition {
 } cch__condition;
 
 /*
- * Checks that neither the caller has found a use of a condition, nor a conditional node in the hierarchy uses it.
- * Returns 0, or a recorded failure.
+ * Enters a condition into a table of the used ones, which begins with those that the hierarchy of the graph uses.
+ * Returns 0, or a recorded failure if the condition is in the table already.
  */
-int cch__condition_check(const cch_graph *graph, CUgraphConditionalHandle condition, bool used, const char *operation);
+int cch__condition_use(cch__table *used, const cch_graph *graph, CUgraphConditionalHandle condition,
+                       const char *operation);
 
 /* ---- nodes/nodes.c: functions that depend on the node's type ---- */
 

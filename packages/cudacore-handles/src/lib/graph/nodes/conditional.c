@@ -52,24 +52,36 @@ static int adapt(CUgraphNodeParams *params, CUgraph graph) {
   return CCH__CALL(cuGraphConditionalHandleCreate, (&native->handle, graph, native->ctx, 0, 0));
 }
 
-/* Returns whether a conditional node in a graph, or below it, uses a condition. The lock is held. */
-static bool uses_condition(const cch__level *level, CUgraphConditionalHandle condition) {
-  for (const cch__record *record = NULL; (record = cch__record_next(level, record)) != NULL;) {
-    const cch_bundle *bundle = record->raw != NULL ? record->bundle : NULL;
-    if (bundle != NULL && bundle->is_condition && ((cch__condition *)bundle->payload)->node.condition == condition)
-      return true;
-    for (const cch__level *child = record->children; child != NULL; child = child->next)
-      if (uses_condition(child, condition))
-        return true;
-  }
-  return false;
+static bool enter(cch__table *used, CUgraphConditionalHandle condition) {
+  const void *key = (const void *)(uintptr_t)condition;
+  return cch__table_reserve(used, sizeof key, 1) && cch__table_enter(used, sizeof key, key) != NULL;
 }
 
-int cch__condition_check(const cch_graph *graph, CUgraphConditionalHandle condition, bool used, const char *operation) {
-  cch__graph_lock(graph);
-  used = used || uses_condition(&graph->hierarchy->root, condition);
-  cch__graph_unlock(graph);
-  if (!used)
+/* Enters the conditions that nodes of a graph, and below it, use; false if memory ran out. The lock is held. */
+static bool enter_used(cch__table *used, const cch__level *level) {
+  for (const cch__record *record = NULL; (record = cch__record_next(level, record)) != NULL;) {
+    const cch_bundle *bundle = record->raw != NULL ? record->bundle : NULL;
+    if (bundle != NULL && bundle->is_condition && !enter(used, ((cch__condition *)bundle->payload)->node.condition))
+      return false;
+    for (const cch__level *child = record->children; child != NULL; child = child->next)
+      if (!enter_used(used, child))
+        return false;
+  }
+  return true;
+}
+
+int cch__condition_use(cch__table *used, const cch_graph *graph, CUgraphConditionalHandle condition,
+                       const char *operation) {
+  bool room = true;
+  if (used->count == 0) {
+    cch__graph_lock(graph);
+    room = enter_used(used, &graph->hierarchy->root);
+    cch__graph_unlock(graph);
+  }
+  const size_t count = used->count;
+  if (!room || !enter(used, condition))
+    return cch__fail_nomem(operation);
+  if (used->count > count)
     return 0;
   return cch__fail(CCH_EINVAL, operation,
                    "a conditional node already uses the condition %#llx; each node needs a condition of its own",
@@ -77,7 +89,9 @@ int cch__condition_check(const cch_graph *graph, CUgraphConditionalHandle condit
 }
 
 static int explain_conditional(const cch_graph *graph, const void *given, const char *operation) {
-  const int status = cch__condition_check(graph, ((const cch_conditional_node *)given)->condition, false, operation);
+  cch__table used = {0};
+  const int status = cch__condition_use(&used, graph, ((const cch_conditional_node *)given)->condition, operation);
+  cch__table_free(&used);
   return status != 0 ? status : CUDA_ERROR_INVALID_VALUE;
 }
 
