@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -86,9 +87,10 @@ class Capture:
 
     def end_waiting(self) -> None:
         """End the captures of closed builders that this thread can end."""
-        if self.waiting:
-            waiting, self.waiting[:] = self.waiting[:], []
-            self.waiting += [pair for pair in waiting if self.end(*pair) == lib.CCH_EMISMATCH]
+        for pair in self.waiting.copy():  # another thread can add one, or end one, at the same time
+            if self.end(*pair) != lib.CCH_EMISMATCH:
+                with contextlib.suppress(ValueError):
+                    self.waiting.remove(pair)
 
     def close(self, stream: Stream) -> None:
         """Join the remaining forks of a capture, end it, and close the forks.

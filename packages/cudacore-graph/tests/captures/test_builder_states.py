@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import gc
 import re
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from graph_tools import MODES, ONE, Numbers, launch, on_another_thread
 
 import cudacore_graph as cg
 import cudacore_handles as ch
+from cudacore_graph._capture import Capture
 from cudacore_handles._base.errors import call_driver
 from cudacore_handles._stream.stream import is_capturing
 
@@ -301,6 +304,33 @@ class TestStates:
         builder = stream.create_graph_builder().begin_building(mode)
         on_another_thread(builder.close)
         assert not is_capturing(stream)
+
+    def test_bodies_are_closed_while_others_are_ended(
+        self, definition: cg.GraphDefinition, stream: ch.Stream, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A body that another thread closes at any bytecode of end_waiting() would be forgotten, and never ended."""
+        capture = Capture(definition)
+        pairs: list[tuple[Any, ch.Stream]] = [(-1, stream)]
+
+        def close_another(frame: FrameType, event: str, argument: object) -> Any:
+            if frame.f_code is not Capture.end_waiting.__code__:
+                return None
+            frame.f_trace_opcodes = True
+            if event == "opcode" and len(pairs) < 100:
+                pairs.append((len(pairs), stream))
+                capture.waiting.append(pairs[-1])
+            return close_another
+
+        monkeypatch.setattr(Capture, "end", lambda *pair: ch._cffi.lib.CCH_EMISMATCH)
+        capture.waiting.append(pairs[0])
+        sys._getframe().f_trace_opcodes = True
+        sys.settrace(close_another)
+        try:
+            capture.end_waiting()
+        finally:
+            sys.settrace(None)
+        assert len(pairs) > 2
+        assert capture.waiting == pairs
 
     @pytest.mark.needs_driver("12.3", "conditional nodes")
     @pytest.mark.parametrize("held", [False, True], ids=["", "its definition is held"])
