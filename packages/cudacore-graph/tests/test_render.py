@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from graph_tools import ONE, Numbers
 import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_graph import _draw, _render
+from cudacore_graph._summary import Group, summarise
 from cudacore_handles._sdk import graph_native as _native
 
 
@@ -274,6 +276,10 @@ MANY: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {
     "chain": ([("empty", i - 1 if i else None) for i in range(1000)], ["empty x 1,000", "in sequence"]),
     "fan": ([("empty", None)] * 1000, ["empty x 1,000", "in parallel"]),
     "just too wide": ([("empty", None)] * 13, ["empty x 13", "in parallel"]),
+    "just too many chains": (
+        [("empty", i - 1 if i % 2 else None) for i in range(26)],
+        ["empty x 26", "in 13 groups in parallel"],
+    ),
     "fork": ([("empty", None), *[("callback", 0, print)] * 40], ["empty", "callback x 40", "in parallel"]),
     "chains": (
         [("empty", None) if i % 2 == 0 else ("callback", i - 1, print) for i in range(400)],
@@ -289,6 +295,12 @@ def test_many_are_one(definition: cg.GraphDefinition, name: str) -> None:
     definition.add_many(items)
     assert texts(definition.to_svg()) == expected
     assert "<br/>".join(expected[-2:]) in definition.to_mermaid()
+
+
+def test_different_chains() -> None:
+    """A small graph would not be shown in full only because many chains of different nodes are side by side."""
+    edges = {(i, i + 1) for i in range(0, 60, 3)} | {(i + 1, i + 2) for i in range(0, 60, 3)}
+    assert summarise(60, edges, str, 100) == ([Group((i,), "", Counter([str(i)])) for i in range(60)], edges)
 
 
 @pytest.mark.parametrize("count", [1, 10, 100, 1000, 5000])

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-_MAX_ALIKE = 12  # if more nodes of one kind have the same neighbours, they form one group
+_MAX_ALIKE = 12  # if more nodes of one kind, or chains of such nodes, have the same neighbours, they form one group
 _MAX_KINDS = 3  # the maximum number of kinds that the text of a group lists
-_MAX_WIDE = 16  # if more nodes are side by side in a layer, chains form groups, too
 _WORTH = 0.8  # search for chains and repetitions again only if the number of groups fell to this fraction
 _MAX_LAYERS = 24  # the maximum number of groups of layers, if other ways did not make a graph small enough
+_CHAIN = "in sequence"
 _MAX_EDGES = 3  # the maximum mean number of edges per node that can be followed by eye
 
 
@@ -59,9 +59,11 @@ def summarise(count: int, pairs: Iterable[tuple[int, int]], kind: Callable[[int]
     groups = [Group((i,), "", Counter((kind(i),))) for i in range(count)]
     found, size = Summary(groups, edges), 2 * count
     if count <= limit:
-        found = _merge_alike(groups, edges, _MAX_ALIKE)
-        if max(Counter(_levels(*found)).values(), default=0) > _MAX_WIDE:
-            found = _merge_alike(*_merge_chains(groups, edges), _MAX_ALIKE)
+        parts: list[tuple[list[int], str]] = []
+        for group in _merge_alike(*_merge_chains(groups, edges), _MAX_ALIKE).groups:
+            is_alone = group.form == _CHAIN
+            parts += [([node], "") for node in group.nodes] if is_alone else [(list(group.nodes), group.form)]
+        found = _merge(groups, edges, parts)
     while limit < len(found.groups) < _WORTH * size:
         size = len(found.groups)
         found = _merge_chains(*found)
@@ -137,7 +139,7 @@ def _merge_chains(groups: list[Group], edges: set[tuple[int, int]]) -> Summary:
             chain.append(at)
             if len(behind[at]) == 1 and follows[behind[at][0]]:
                 at = behind[at][0]
-        parts.append((chain, "in sequence"))
+        parts.append((chain, _CHAIN))
     return _merge(groups, edges, parts)
 
 
