@@ -308,10 +308,7 @@ static int set_node(changes *self, size_t i) {
     native->kernelParams = arguments;
     native->extra = NULL;
   }
-  cch_graph_node *node = self->nodes[i];
-  return self->exec != NULL
-             ? cch__exec_set_filled(self->exec, node->raw, &columns->params, configured, columns->operation)
-             : cch__node_set_filled(node, &columns->params, configured, columns->operation);
+  return cch__node_set_filled(self->exec, self->nodes[i], &columns->params, configured, columns->operation);
 }
 
 /* Everything that can be wrong with the arguments is found before the first node is changed. */

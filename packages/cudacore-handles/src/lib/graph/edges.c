@@ -11,24 +11,13 @@
 typedef struct raw_list {
   size_t count;
   CUgraphNode *nodes, *others; /* `others` is used for edges only */
-  CUgraphEdgeData *edges;      /* if this is NULL, the driver's query fails for edges that are not plain */
+  CUgraphEdgeData *edges;      /* older drivers have only plain edges, and leave these zero */
 } raw_list;
 
 static void free_raw(raw_list *list) {
   free(list->nodes);
   free(list->others);
   free(list->edges);
-}
-
-static int make_room(raw_list *list, bool others, bool edges, const char *operation) {
-  list->nodes = malloc(list->count * sizeof *list->nodes);
-  if (others)
-    list->others = malloc(list->count * sizeof *list->others);
-  if (edges)
-    list->edges =
-        calloc(list->count, sizeof *list->edges); /* older drivers have only plain edges, and leave these zero */
-  bool failed = list->nodes == NULL || (others && list->others == NULL) || (edges && list->edges == NULL);
-  return failed ? cch__fail_nomem(operation) : 0;
 }
 
 static int query_nodes(raw_list *list, const void *graph) {
@@ -66,22 +55,27 @@ static int query_dependents(raw_list *list, const void *opaque) {
 typedef int (*query_fn)(raw_list *list, const void *of);
 
 /* Queries a count, and then that many elements. */
-static int query_list(raw_list *list, query_fn query, const void *of, bool others, bool edges, const char *operation) {
+static int query_list(raw_list *list, query_fn query, const void *of, const char *operation) {
   *list = (raw_list){0};
   int status = query(list, of);
   if (status != 0 || list->count == 0)
     return status;
-  status = make_room(list, others, edges, operation);
-  return status != 0 ? status : query(list, of);
+  list->nodes = malloc(list->count * sizeof *list->nodes);
+  list->others = malloc(list->count * sizeof *list->others);
+  list->edges = calloc(list->count, sizeof *list->edges);
+  const bool has_room = list->nodes != NULL && list->others != NULL && list->edges != NULL;
+  return has_room ? query(list, of) : cch__fail_nomem(operation);
 }
 
 int cch__driver_nodes(CUgraphNode **out, size_t *count, CUgraph graph, const char *operation) {
   raw_list list;
-  int status = query_list(&list, query_nodes, graph, false, false, operation);
-  if (status != 0)
-    free_raw(&list);
-  *out = list.nodes;
-  *count = list.count;
+  int status = query_list(&list, query_nodes, graph, operation);
+  if (status == 0) {
+    *out = list.nodes;
+    *count = list.count;
+    list.nodes = NULL;
+  }
+  free_raw(&list);
   return status;
 }
 
@@ -90,7 +84,7 @@ int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation)
   if (cch__driver.cuGraphNodeGetDependencies_v12030 == NULL)
     return 0;
   raw_list before;
-  int status = query_list(&before, query_dependencies, raw, false, true, operation);
+  int status = query_list(&before, query_dependencies, raw, operation);
   for (size_t i = 0; status == 0 && i < before.count; i++)
     *out |= before.edges[i].type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
   free_raw(&before);
@@ -133,10 +127,9 @@ static int give_nodes(cch_node_list *out, cch_graph *graph, const raw_list *raw,
   return status;
 }
 
-static int list_nodes(cch_node_list *out, cch_graph *graph, query_fn query, const void *of, bool edges,
-                      const char *operation) {
+static int list_nodes(cch_node_list *out, cch_graph *graph, query_fn query, const void *of, const char *operation) {
   raw_list raw;
-  int status = query_list(&raw, query, of, false, edges, operation);
+  int status = query_list(&raw, query, of, operation);
   if (status == 0)
     status = give_nodes(out, graph, &raw, operation);
   free_raw(&raw);
@@ -144,7 +137,7 @@ static int list_nodes(cch_node_list *out, cch_graph *graph, query_fn query, cons
 }
 
 int cch__graph_list(cch_node_list *out, cch_graph *graph, const char *operation) {
-  return list_nodes(out, graph, query_nodes, graph->raw, false, operation);
+  return list_nodes(out, graph, query_nodes, graph->raw, operation);
 }
 
 cch_status cch_graph_nodes(cch_node_list *out, cch_graph *graph) {
@@ -155,7 +148,7 @@ cch_status cch_graph_nodes(cch_node_list *out, cch_graph *graph) {
 cch_status cch_graph_node_neighbours(cch_node_list *out, cch_graph_node *node, bool forward) {
   CCH__REQUIRE_USABLE(out, node);
   const query_fn query = forward ? query_dependents : query_dependencies;
-  return CCH__IN_TURN(node, NULL, list_nodes(out, node->graph, query, node->raw, true, __func__));
+  return CCH__IN_TURN(node, NULL, list_nodes(out, node->graph, query, node->raw, __func__));
 }
 
 static int type_of(const CUgraphEdgeData *data) {
@@ -189,7 +182,7 @@ static int give_edges(cch_edge_list *out, cch_graph *graph, const raw_list *raw,
 
 static int list_edges(cch_edge_list *out, cch_graph *graph, const char *operation) {
   raw_list raw;
-  int status = query_list(&raw, query_edges, graph->raw, true, true, operation);
+  int status = query_list(&raw, query_edges, graph->raw, operation);
   if (status == 0)
     status = give_edges(out, graph, &raw, operation);
   free_raw(&raw);
@@ -289,7 +282,7 @@ static int look_up(changes *edges, size_t i, const char *operation) {
     return 0;
   CCH__RETURN_FAILURE(make_data(edges, operation));
   raw_list before;
-  int status = query_list(&before, query_dependencies, *to_of(edges, i), false, true, operation);
+  int status = query_list(&before, query_dependencies, *to_of(edges, i), operation);
   for (size_t k = 0; status == 0 && k < before.count; k++)
     if (before.nodes[k] == *from_of(edges, i))
       edges->data[i] = before.edges[k];

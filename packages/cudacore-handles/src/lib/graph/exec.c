@@ -358,33 +358,6 @@ int cch__exec_set_filled(cch_graph_exec *exec, CUgraphNode raw, cch__node_params
   return 0;
 }
 
-static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
-                          const cch_context *context, const char *operation) {
-  cch__node_params filled;
-  cch__exec_settle(exec);
-  int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
-  if (status == 0)
-    status = cch__exec_set_filled(exec, node->raw, &filled, true, operation);
-  cch__node_params_unref(&filled);
-  if (status != 0)
-    cch__fail_at_node(node->raw);
-  return status;
-}
-
-cch_status cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
-                              cch_context *context) {
-  CCH__REQUIRE_USABLE(exec, node);
-  CCH__REQUIRE_USABLE_OR_NULL(bundle, context);
-  CCH__RETURN_FAILURE(cch__exec_check_has(exec, node, __func__));
-  CCH__RETURN_FAILURE(cch__node_check_change(node, __func__));
-  cch__poll();
-  const int status = CCH__IN_TURN_OF_EXEC(
-      exec, CCH__IN_TURN(node, cch__child_in(node->type, params),
-                         CCH__IN_CONTEXT(context, set_in_context(exec, node, params, bundle, context, __func__))));
-  cch__poll(); /* destroys boxes that are no longer needed */
-  return status;
-}
-
 cch_status cch_graph_exec_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node, int enabled) {
   CCH__REQUIRE_USABLE(out, exec, node);
   CCH__RETURN_FAILURE(cch__exec_check_has(exec, node, __func__));

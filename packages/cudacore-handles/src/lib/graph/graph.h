@@ -331,10 +331,11 @@ int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph,
 int cch__spec_dependencies(CUgraphNode *before, const cch_graph *graph, const cch_node_spec *spec,
                            const CUgraphNode *added, size_t place, const char *operation);
 /*
- * Changes the parameters of a node in its graph, and what the graph keeps for the node. `attributes`: also those of a
- * kernel, which are in the parameters.
+ * Changes the parameters of a node, and what is kept for the node: in an executable graph or, if `exec` is NULL, in the
+ * node's graph. `attributes`: also those of a kernel, which are in the parameters.
  */
-int cch__node_set_filled(cch_graph_node *node, cch__node_params *filled, bool attributes, const char *operation);
+int cch__node_set_filled(cch_graph_exec *exec, cch_graph_node *node, cch__node_params *filled, bool attributes,
+                         const char *operation);
 /*
  * Calls the driver to add a node with the given edges to its dependencies. `edges` is NULL if all edges are plain,
  * unless the parameters ask for programmatic ones.

@@ -389,7 +389,7 @@ cch_status cch_graph_node_destroy(cch_graph_node *node) {
   return status;
 }
 
-int cch__node_set_filled(cch_graph_node *node, cch__node_params *filled, bool attributes, const char *operation) {
+static int set_filled(cch_graph_node *node, cch__node_params *filled, bool attributes, const char *operation) {
   cch_graph *graph = node->graph;
   CUuserObject object = NULL;
   CCH__RETURN_FAILURE(cch__driver_keep_shared(&object, graph, filled->kept, 1));
@@ -413,12 +413,20 @@ int cch__node_set_filled(cch_graph_node *node, cch__node_params *filled, bool at
   return 0;
 }
 
-static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *bundle, const cch_context *context,
-                          const char *operation) {
+int cch__node_set_filled(cch_graph_exec *exec, cch_graph_node *node, cch__node_params *filled, bool attributes,
+                         const char *operation) {
+  return exec != NULL ? cch__exec_set_filled(exec, node->raw, filled, attributes, operation)
+                      : set_filled(node, filled, attributes, operation);
+}
+
+static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
+                          const cch_context *context, const char *operation) {
   cch__node_params filled;
+  if (exec != NULL)
+    cch__exec_settle(exec);
   int status = cch__node_params_fill(&filled, node->type, params, bundle, context, operation);
   if (status == 0)
-    status = cch__node_set_filled(node, &filled, true, operation);
+    status = cch__node_set_filled(exec, node, &filled, true, operation);
   cch__node_params_unref(&filled);
   if (status != 0)
     cch__fail_at_node(node->raw);
@@ -431,8 +439,23 @@ cch_status cch_graph_node_set(cch_graph_node *node, const void *params, cch_bund
   CCH__RETURN_FAILURE(cch__graph_check(node->graph, __func__));
   CCH__RETURN_FAILURE(cch__node_check_change(node, __func__));
   cch__poll();
-  const int status = CCH__IN_TURN(node, cch__child_in(node->type, params),
-                                  CCH__IN_CONTEXT(context, set_in_context(node, params, bundle, context, __func__)));
+  const int status =
+      CCH__IN_TURN(node, cch__child_in(node->type, params),
+                   CCH__IN_CONTEXT(context, set_in_context(NULL, node, params, bundle, context, __func__)));
+  cch__poll(); /* destroys boxes that are no longer needed */
+  return status;
+}
+
+cch_status cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *params, cch_bundle *bundle,
+                              cch_context *context) {
+  CCH__REQUIRE_USABLE(exec, node);
+  CCH__REQUIRE_USABLE_OR_NULL(bundle, context);
+  CCH__RETURN_FAILURE(cch__exec_check_has(exec, node, __func__));
+  CCH__RETURN_FAILURE(cch__node_check_change(node, __func__));
+  cch__poll();
+  const int status = CCH__IN_TURN_OF_EXEC(
+      exec, CCH__IN_TURN(node, cch__child_in(node->type, params),
+                         CCH__IN_CONTEXT(context, set_in_context(exec, node, params, bundle, context, __func__))));
   cch__poll(); /* destroys boxes that are no longer needed */
   return status;
 }
