@@ -18,8 +18,8 @@ from graph_tools import ONE, Numbers, Run
 
 import cudacore_graph as cg
 import cudacore_handles as ch
+from cudacore_graph._errors import hold_there
 from cudacore_graph._nodes import node as node_module
-from cudacore_handles._sdk import hold
 
 
 def add_one_of_each(definition: cg.GraphDefinition, kernel: ch.Kernel, numbers: Numbers) -> list[cg.GraphNode]:
@@ -356,10 +356,11 @@ def test_gone_meanwhile(definition: cg.GraphDefinition, numbers: Numbers, monkey
     node = definition.memset(numbers.buffer, 0, 4)
 
     def late(face: Any) -> Any:
+        box = hold_there(face)
         node.destroy()
-        return hold(face)
+        return box
 
-    monkeypatch.setattr(node_module, "hold", late)
+    monkeypatch.setattr(node_module, "hold_there", late)
     with pytest.raises(ch.ClosedError, match="CCH_EGONE") as caught:
         _ = node.value
     assert isinstance(pickle.loads(pickle.dumps(caught.value)), ch.CUDAError)

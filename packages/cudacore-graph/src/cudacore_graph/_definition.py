@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from cudacore_graph._adjacency import EDGE_TYPES
 from cudacore_graph._columns import KernelNodes, destroy_many, launch_many, update_many
 from cudacore_graph._condition import GraphCondition, create_condition
-from cudacore_graph._errors import gone, hold_there, node_failed
+from cudacore_graph._errors import hold_there, node_failed
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
 from cudacore_handles._sdk import (
@@ -19,9 +19,7 @@ from cudacore_handles._sdk import (
     as_options,
     bindings,
     check,
-    closed,
     ffi,
-    hold,
     lib,
     not_pickled,
     options_apart,
@@ -382,9 +380,5 @@ class GraphDefinition(_native.GraphHandle, Closing):
         once the handle has been read, adding nodes takes longer, and so do launches of executable graphs that are made
         from then on.
         """
-        if self.is_closed:
-            raise closed(self)
-        if not self.is_valid:
-            raise gone(self)
-        check(lib.cch_graph_share(hold(self)))
+        check(lib.cch_graph_share(hold_there(self)))
         return bindings().CUgraph(self._raw)

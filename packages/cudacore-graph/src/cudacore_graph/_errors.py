@@ -44,8 +44,8 @@ def gone(face: _native.NodeHandle | _native.GraphHandle) -> ClosedError:
     )
 
 
-def hold_there(face: _native.GraphHandle) -> Any:
-    """Return a reference to a graph's box, like :func:`hold`; raise an error if CUDA has destroyed the graph."""
+def hold_there(face: _native.NodeHandle | _native.GraphHandle) -> Any:
+    """Return a reference to a box, like :func:`hold`; raise an error if CUDA has destroyed the node or graph."""
     box = hold(face)
     if not face.is_valid:
         raise gone(face)
@@ -91,15 +91,11 @@ _NOT_BEGUN = {
 
 
 def check_begun(status: int) -> None:
-    """Raise an error if `status` says that a capture could not begin."""
+    """Raise an error with advice if `status` says that a capture could not begin."""
     if status:
-        raise not_begun(last_error(status))
-
-
-def not_begun(error: CUDAError) -> CUDAError:
-    """Add advice to the error of a capture that did not begin."""
-    error.hint = _NOT_BEGUN.get(error.code_name, error.hint)
-    return error
+        error = last_error(status)
+        error.hint = _NOT_BEGUN.get(error.code_name, error.hint)
+        raise error
 
 
 def explain_loss(error: CUDAError, mode: str) -> None:

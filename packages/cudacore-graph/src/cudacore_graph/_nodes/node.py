@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
-from cudacore_graph._errors import gone, node_failed
+from cudacore_graph._errors import hold_there, node_failed
 from cudacore_handles._sdk import Made, adopt, bindings, check, ffi, hold, lib, not_pickled, out_box
 from cudacore_handles._sdk import graph_native as _native
 
@@ -96,10 +96,8 @@ class SwitchableNode(ExecutableGraphNode):
 
     def _switch(self, enabled: int) -> bool:
         """Enable or disable the node, unless the number is negative. Return whether it is enabled."""
-        if not self._node.is_valid:
-            raise gone(self._node)
         out = ffi.new("int *")
-        status = lib.cch_graph_exec_enabled(out, hold(self._graph), hold(self._node), enabled)
+        status = lib.cch_graph_exec_enabled(out, hold(self._graph), hold_there(self._node), enabled)
         if status:
             node_failed(status, "enable", _native.PLACE_IN_EXEC)
         return bool(out[0])
@@ -144,9 +142,7 @@ class GraphNode(_native.NodeHandle, Made):
     @property
     def handle(self) -> driver.CUgraphNode:
         """cuda.bindings.driver.CUgraphNode: The node for ``cuda.bindings``; see :attr:`GraphDefinition.handle`."""
-        if not self.is_valid:
-            raise gone(self)
-        held = hold(self)
+        held = hold_there(self)
         check(lib.cch_graph_share(lib.cch_graph_node_graph(held)))
         return bindings().CUgraphNode(self._raw)
 
@@ -156,34 +152,30 @@ class GraphNode(_native.NodeHandle, Made):
         The structure owns the references that the library stores in it, as the result of ``out_box`` does.
         """
         params = self._room(kind, **fields)
-        check(lib.cch_graph_node_get(params, hold(self)))
+        check(lib.cch_graph_node_get(params, hold_there(self)))
         return params
 
     def _read_kept(self, kind: str) -> tuple[Any, Any]:
         """Return the parameters like :meth:`_read`, and an object that keeps what they point to."""
         params, kept, bundle = self._room(kind), out_box("cch_bundle"), out_box("cch_bundle")
-        check(lib.cch_graph_node_read(params, kept, bundle, hold(self)))
+        check(lib.cch_graph_node_read(params, kept, bundle, hold_there(self)))
         return params, kept
 
     def _room(self, kind: str, **fields: Any) -> Any:
-        if not self.is_valid:
-            raise gone(self)
         params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node"), **fields})
         return ffi.gc(params, _DESTRUCTORS[kind]) if kind in _DESTRUCTORS else params
 
     def _read_owned(self, kind: str) -> tuple[Any, tuple[Any, Any]]:
         """Return the parameters of a copy, a fill or a host function, and its owners, both read at the same moment."""
-        params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node")})
+        params = self._room(kind)
         return params, _native.read_node(self, int(ffi.cast("uintptr_t", params)))
 
     def _graph_in(self, index: int) -> GraphDefinition:
         """Return a graph that the node contains: its child graph, or one of its bodies."""
         from cudacore_graph._definition import GraphDefinition
 
-        if not self.is_valid:
-            raise gone(self)
         out = out_box("cch_graph")
-        check(lib.cch_graph_node_child(out, hold(self), index))
+        check(lib.cch_graph_node_child(out, hold_there(self), index))
         return adopt(GraphDefinition, out)
 
     def _describe(self) -> Description:
