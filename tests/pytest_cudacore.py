@@ -112,9 +112,9 @@ def names_in(code: CodeType) -> set[str]:
 def freeze_what_is_there() -> None:
     """Collect the previous test module's garbage, and exclude all remaining objects from later garbage collections.
 
-    This saves time, because each test collects garbage several times.
+    This saves time, because each test collects garbage several times. What was excluded stays so until the end, because
+    a collection of all that hundreds of modules have made takes a tenth of a second.
     """
-    gc.unfreeze()
     gc.collect()
     gc.freeze()
 
