@@ -16,6 +16,7 @@ from graph_tools import MODES, ONE, USES, Numbers, kinds_of, new_kernel, wait_un
 import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._base.errors import call_driver
+from cudacore_handles._driver.device import _memory_resources
 from cudacore_handles._memory.resource import _SynchronousMemoryResource
 from pytest_cudacore import driver_version
 
@@ -317,7 +318,7 @@ def test_first_uses(
     pool = ch.DeviceMemoryResource(device, {})
     builder = stream.create_graph_builder().begin_building(mode)
     ch.launch(builder, ONE, made.add, numbers.at(0), 1)
-    monkeypatch.setattr(device, "_memory_resource", None)
+    monkeypatch.delitem(_memory_resources, device.device_id)
     FIRST_USES[use](made, pool)
     ch.launch(builder, LARGE, new_kernel(), numbers.at(0), 1)
     builder.end_building()

@@ -33,6 +33,7 @@ def test_the_primary_context_lives_as_long_as_an_object_of_it(run_on_sim: Any) -
     run_on_sim("""
         import gc
         import cudacore_handles as ch
+        from cudacore_handles._driver.device import _memory_resources as memory_resources
 
         device = ch.Device(0)
         made = [device.create_stream(), device.create_event(), device.context]
@@ -42,7 +43,8 @@ def test_the_primary_context_lives_as_long_as_an_object_of_it(run_on_sim: Any) -
         made.append(ch.LEGACY_DEFAULT_STREAM.record())
         made.append(device.allocate(64, stream=ch.LEGACY_DEFAULT_STREAM))
         # The device's own hold, which otherwise lasts as long as the process.
-        device._primary = device._memory_resource = None
+        device._primary = None
+        memory_resources.clear()
         while made:
             gc.collect()
             assert sim.live()["context"] == 1, made

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import cudacore_handles as ch
+from cudacore_handles._driver import device as device_module
 
 # ---- selecting a device
 
@@ -229,6 +230,22 @@ def test_the_memory_resource_can_be_set(
     assert device.allocate(16, stream=stream).memory_resource is pinned
     with pytest.raises(TypeError, match="memory_resource must be a MemoryResource, not dict"):
         device.memory_resource = {}  # type: ignore[assignment]
+    assert device.memory_resource is pinned
+
+
+def test_the_memory_resource_is_set_while_the_default_is_made(
+    device: ch.Device, memory_resource: ch.MemoryResource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default would replace the resource that another thread has set meanwhile."""
+    pinned, make = ch.LegacyPinnedMemoryResource(), device_module._upper["make_memory_resource"]
+
+    def make_late(device: ch.Device) -> ch.MemoryResource:
+        device.memory_resource = pinned
+        return make(device)  # type: ignore[no-any-return]
+
+    monkeypatch.setitem(device_module._upper, "make_memory_resource", make_late)
+    monkeypatch.delitem(device_module._memory_resources, device.device_id)
+    assert device.memory_resource is pinned
     assert device.memory_resource is pinned
 
 

@@ -95,7 +95,10 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+# By ordinals. There are no locks, because a garbage collection while a thread holds one could run code that needs the
+# object, too. setdefault() returns the same object to all threads, and does not replace one that was set meanwhile.
 _devices: dict[int, Device] = {}
+_memory_resources: dict[int, MemoryResource] = {}
 
 
 class Device:
@@ -127,10 +130,9 @@ class Device:
     32
     """
 
-    __slots__ = ("__weakref__", "_id", "_memory_resource", "_primary", "_properties", "_resources")
+    __slots__ = ("__weakref__", "_id", "_primary", "_properties", "_resources")
     _id: int
     _primary: Context | None  # retained at first use
-    _memory_resource: MemoryResource | None
     _properties: DeviceProperties | None
     _resources: DeviceResources | None
 
@@ -271,7 +273,7 @@ class Device:
         OutOfMemoryError
             If there is not enough memory.
         """
-        resource: MemoryResource = self._memory_resource or self.memory_resource
+        resource: MemoryResource = _memory_resources.get(self._id) or self.memory_resource
         buffer = resource.allocate(size, stream=stream)  # type: ignore[arg-type]  # resources of programs declare an int
         if not isinstance(buffer, _BufferHandle):
             raise no_buffer(resource, buffer)
@@ -476,14 +478,13 @@ class Device:
         The initial one is the device's own pool, a :class:`DeviceMemoryResource`. Setting a resource for memory of
         another device is a ValueError.
         """
-        if self._memory_resource is None:
-            self._memory_resource = _upper["make_memory_resource"](self)
-        return self._memory_resource
+        known = _memory_resources.get(self._id)
+        return _memory_resources.setdefault(self._id, _upper["make_memory_resource"](self)) if known is None else known
 
     @memory_resource.setter
     def memory_resource(self, mr: MemoryResource) -> None:
         _upper["check_memory_resource"](self, mr)
-        self._memory_resource = mr
+        _memory_resources[self._id] = mr
 
     @property
     def memory_info(self) -> MemoryInfo:
@@ -514,9 +515,7 @@ def _find(device_id: object) -> Device:
         raise ValueError(f"device_id must be {bounds}, got {ordinal}: this machine has {devices}")
     device = object.__new__(Device)
     device._id = ordinal
-    device._primary = device._memory_resource = device._properties = device._resources = None
-    # There is no lock, because a garbage collection while a thread holds it could run code that needs the object, too.
-    # setdefault() returns the same object to all threads.
+    device._primary = device._properties = device._resources = None
     return _devices.setdefault(ordinal, device)
 
 
