@@ -146,6 +146,59 @@ def test_one_thread_begins(stream: ch.Stream, cuda_sim: Any) -> None:
     stream.sync()
 
 
+@pytest.mark.parametrize(
+    ("other", "call", "message"),
+    [
+        ("begin_building", "begin_building", "is building; add work"),
+        ("end_building", "split", "is not building any more"),
+        ("close", "end_building", "has been closed"),
+    ],
+)
+def test_another_call_was_first(
+    stream: ch.Stream, monkeypatch: pytest.MonkeyPatch, other: str, call: str, message: str
+) -> None:
+    """The state could change after it was checked: a capture would begin twice, or the error would be misleading."""
+    builder, alone = stream.create_graph_builder(), cg.GraphBuilder._alone
+    if other != "begin_building":
+        builder.begin_building()
+
+    def late(what: str, *builders: cg.GraphBuilder) -> Any:
+        monkeypatch.undo()
+        assert ends([start(getattr(builder, other))])
+        return alone(what, *builders)
+
+    monkeypatch.setattr(cg.GraphBuilder, "_alone", staticmethod(late))
+    with pytest.raises(RuntimeError, match=message):
+        getattr(builder, call)(*[2] * (call == "split"))
+    assert builder.is_building is (other == "begin_building")
+    builder.close()
+
+
+def test_forks_that_other_threads_change_while_a_builder_ends(stream: ch.Stream) -> None:
+    """The error would be that a dict changed during iteration, and close() would leave the other forks open."""
+    builder = stream.create_graph_builder().begin_building()
+    forks = list(builder.split(3)[1:])
+    capture = builder._capture
+    assert capture is not None
+
+    def split() -> cg.GraphBuilder:
+        forks.extend(forks[0].split(2)[1:])
+        return forks[0]
+
+    def join() -> cg.GraphBuilder:
+        capture.unjoined.popitem()
+        return forks[0]
+
+    first = next(iter(capture.unjoined))
+    capture.unjoined[first] = split  # type: ignore[assignment]
+    with pytest.raises(RuntimeError, match="2 builders that split"):
+        builder.end_building()
+    capture.unjoined[first] = join  # type: ignore[assignment]
+    builder.close()
+    assert len(forks) == 3
+    assert all(fork.is_closed for fork in forks)
+
+
 def test_builders_take_no_work_during_their_calls(
     stream: ch.Stream, add: ch.Kernel, numbers: Numbers, cuda_sim: Any
 ) -> None:

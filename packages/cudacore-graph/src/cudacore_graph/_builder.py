@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_graph._capture import ALLOWED, BuilderKind, BuilderState, Capture, in_use, view_of
@@ -178,9 +178,9 @@ class GraphBuilder(Builder, Made):
         """
         if not isinstance(mode, str) or mode not in _MODES:
             raise ValueError(f"mode is {mode!r}; it must be 'global', 'thread_local' or 'relaxed'")
-        if self._state is not BuilderState.NOT_STARTED:
-            raise self._illegal("begin building")
         with self._alone("begin building", self):
+            if self._state is not BuilderState.NOT_STARTED:
+                raise self._illegal("begin building")
             own = self._own_stream()
             if self._capture is None:
                 out = out_box("cch_graph")
@@ -218,8 +218,9 @@ class GraphBuilder(Builder, Made):
             )
         with self._alone("end building", self):
             capture.end_waiting()
-            if capture.unjoined and capture.graph.is_valid:
-                raise RuntimeError(f"cannot end building: {capture.describe_forks()}")
+            unjoined = list(capture.unjoined.values())  # forks on other threads change the dict
+            if unjoined and capture.graph.is_valid:
+                raise RuntimeError(f"cannot end building: {capture.describe_forks(unjoined)}")
             known = bool(capture.failures)
             stream = self._own_stream()
             status = capture.end(capture.graph, stream)
@@ -493,7 +494,7 @@ class GraphBuilder(Builder, Made):
     def _alone(what: str, *builders: GraphBuilder) -> Taken:
         """Return a context manager in whose block other threads' work and calls for the builders are errors."""
         # No variable has the result: after a KeyboardInterrupt, the traceback would keep it.
-        return take(tuple(builder._work for builder in builders)) or _fail(what)
+        return take(tuple(builder._work for builder in builders)) or _fail(what, builders)
 
     def _accept_work(self) -> Stream:
         """Return the stream that work is captured from; raise an error if the work would run at once."""
@@ -596,5 +597,8 @@ class GraphBuilder(Builder, Made):
         return view_of(self._capture.graph)
 
 
-def _fail(what: str) -> NoReturn:
+def _fail(what: str, builders: Sequence[GraphBuilder]) -> NoReturn:
+    for builder in builders:
+        if builder._work is None:  # the state does not change any more
+            raise builder._illegal(what)
     raise in_use(what)

@@ -109,7 +109,7 @@ class Capture:
         """Close the forks of a capture that has ended."""
         if not self.graph.is_valid:
             self._join_forks(rest)  # the library leaks the streams that remain in the failed capture
-        for reference in self.unjoined.values():
+        for reference in list(self.unjoined.values()):  # forks on other threads change the dict
             fork = reference()
             if fork is not None:
                 fork._close()
@@ -124,9 +124,10 @@ class Capture:
         why = f": {self.failures[0]}" if self.failures else ""
         return f"the graph was lost, because another capture into it has failed{why}"
 
-    def describe_forks(self) -> str:
+    @staticmethod
+    def describe_forks(unjoined: list[weakref.ref[GraphBuilder]]) -> str:
         """Describe how many forks are not joined, and what to do."""
-        forks = [reference() for reference in self.unjoined.values()]
+        forks = [reference() for reference in unjoined]
         count = len(forks)
         gone = sum(fork is None or fork.is_closed for fork in forks)
         what = f"{count} builder{'s' * (count != 1)} that split() made {'are' if count != 1 else 'is'} not joined"
