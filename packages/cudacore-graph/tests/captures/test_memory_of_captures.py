@@ -234,6 +234,30 @@ def test_memory_that_a_graph_never_allocated(device: ch.Device, stream: ch.Strea
     assert ch.live_counts()["deviceptr"] == before
 
 
+@pytest.mark.parametrize("way", ["closed", "set", "in another capture"])
+def test_memory_that_is_freed_outside_of_its_capture(device: ch.Device, stream: ch.Stream, way: str) -> None:
+    """Nothing would free the memory, so the graph could be launched only once, and would leave the memory behind."""
+    other = device.create_stream()
+    with stream.create_graph_builder() as builder:
+        memory = device.allocate(64, stream=builder)
+        memory.fill(0, stream=builder)
+        if way == "in another capture":
+            with other.create_graph_builder() as second:
+                second.callback(lambda: None)
+                memory.close(second)
+            assert kinds_of(second.graph_definition) == ["HostCallbackNode"]
+        elif way == "closed":
+            memory.close(other)
+        else:
+            memory.set_deallocation_stream(other)
+        del memory
+    assert kinds_of(builder.graph_definition) == ["AllocNode", "MemsetNode"]
+    graph = builder.complete()
+    for _ in range(3):
+        graph.launch(stream)
+    stream.sync()
+
+
 def test_a_builder_that_is_dropped_in_a_host_function(device: ch.Device, stream: ch.Stream) -> None:
     """The driver would be queried about the capture in a function in which CUDA must not be called."""
     builder = stream.create_graph_builder().begin_building()

@@ -521,6 +521,19 @@ static bool free_whole(cch_deviceptr *ptr, cch_stream *stream) {
   return ptr->uses == NULL ? cch__deviceptr_free_on(ptr, stream) : cch__free_after_uses(ptr, stream);
 }
 
+/*
+ * Returns whether a free on the stream comes after the capture that has allocated the memory, or is not a part of it.
+ * That of another thread's default stream will be a part, because it is repeated on that thread.
+ */
+static bool is_outside_of_capture(cch_stream *stream, const cch_deviceptr *ptr) {
+  if (!cch__graph_is_captured(ptr->graph))
+    return true;
+  uint64_t capture = 0;
+  return cch__stream_here(stream) == stream->raw &&
+         CCH__ASIDE(CCH__RELAXED(CCH__IN_CONTEXT(stream->context, capture_of(&capture, stream->raw)))) == 0 &&
+         capture != ptr->capture;
+}
+
 bool cch__deviceptr_destroy(cch_deviceptr *ptr) {
   if (ptr->tracks != NULL)
     cch__tracks_freeing(ptr);
@@ -534,10 +547,12 @@ bool cch__deviceptr_destroy(cch_deviceptr *ptr) {
   if (cch__is_gone(ptr->graph)) /* the capture that allocated the memory failed, so the memory never existed */
     return true;
   cch_stream *launched = NULL;
-  if (!cch__graph_is_captured(ptr->graph) && !cch__runs_drop(&launched, ptr))
-    return false; /* later: the graph is being launched */
-  /* During the capture, the free is captured, too. Later launches wait for the stream of the last launch. */
   stream = cch__capture_stream(stream, ptr->capture);
+  /* During the capture, the free is captured, too. Later launches wait for the stream of the last launch. */
+  if (is_outside_of_capture(stream, ptr) && !cch__runs_drop(&launched, ptr)) {
+    cch_stream_unref(stream);
+    return false; /* later: the graph is being launched */
+  }
   bool ended = launched == NULL || cch__use_record(ptr, stream, __func__) == 0;
   ended = ended && free_whole(ptr, launched != NULL ? launched : stream);
   cch_stream_unref(launched);
