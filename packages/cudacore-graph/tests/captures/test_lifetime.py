@@ -10,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import graph_tools
+import numpy as np
 import pytest
 from graph_tools import MODES, ONE, USES, Numbers, kinds_of, new_kernel, wait_until
 
 import cudacore_graph as cg
 import cudacore_handles as ch
+import cudacore_handles.texture as ct
 from cudacore_handles._base.errors import call_driver
 from cudacore_handles._driver.device import _memory_resources
 from cudacore_handles._memory.resource import _SynchronousMemoryResource
@@ -97,6 +99,27 @@ class Made:
         builder.complete().launch(self.captured)
         return memory
 
+    def array(self) -> ct.OpaqueArray:
+        return self.device.create_opaque_array(ct.OpaqueArrayOptions((16, 4), "uint8", 1, is_surface_load_store=True))
+
+    def levels(self) -> ct.MipmappedArray:
+        return self.device.create_mipmapped_array(ct.MipmappedArrayOptions((16, 4), "uint8", 1, 2))
+
+    def texture(self) -> ct.TextureObject:
+        resource = ct.ResourceDescriptor.from_opaque_array(self.array())
+        return self.device.create_texture_object(resource=resource, options=ct.TextureObjectOptions())
+
+    def texture_of_memory(self) -> ct.TextureObject:
+        memory = self.device.allocate(64, stream=self.captured)
+        resource = ct.ResourceDescriptor.from_linear(memory, format="uint8", num_channels=1)
+        return self.device.create_texture_object(resource=resource)
+
+    def green(self) -> ch.Stream:
+        if driver_version() < (12, 5):
+            pytest.skip("needs a driver for CUDA 12.5: streams of green contexts")
+        (group,), _ = self.device.resources.sm.split(ch.SMResourceOptions(count=16))
+        return self.device.create_context(ch.ContextOptions([group])).create_stream()
+
     def building(self) -> cg.GraphBuilder:
         builder = self.device.create_graph_builder().begin_building()
         ch.launch(builder, ONE, self.add, self.numbers.buffer, 1)
@@ -140,6 +163,18 @@ KINDS: dict[str, Callable[[Made], Any]] = {
     "builder": lambda made: made.device.create_graph_builder(),
     "builder that has built": Made.built,
     "builder that is building": Made.building,
+    "array": Made.array,
+    "mipmapped array": Made.levels,
+    "level": lambda made: made.levels().get_level(1),
+    "texture": Made.texture,
+    "texture of a buffer": Made.texture_of_memory,
+    "surface": lambda made: made.device.create_surface_object(
+        resource=ct.ResourceDescriptor.from_opaque_array(made.array())
+    ),
+    "registered memory": lambda made: ch.register_host_memory(np.zeros(64, np.uint8)),
+    "view": lambda made: made.device.allocate(64, stream=made.captured).view("uint8"),
+    "capsule": lambda made: made.device.allocate(64, stream=made.captured).__dlpack__(stream=-1),
+    "green context": Made.green,
 }
 
 

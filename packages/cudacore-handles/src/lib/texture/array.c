@@ -204,7 +204,7 @@ cch_status cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped
 /* ---- destruction ---- */
 
 bool cch__array_destroy(cch_array *array) {
-  return !array->box.owned || cch__destroyed(CCH__CALL(cuArrayDestroy, (array->raw)));
+  return !array->box.owned || cch__destroyed(CCH__RELAXED(CCH__CALL(cuArrayDestroy, (array->raw))));
 }
 
 void cch__array_unref_held(cch_array *array) {
@@ -213,7 +213,7 @@ void cch__array_unref_held(cch_array *array) {
 }
 
 bool cch__mipmapped_array_destroy(cch_mipmapped_array *array) {
-  return !array->box.owned || cch__destroyed(CCH__CALL(cuMipmappedArrayDestroy, (array->raw)));
+  return !array->box.owned || cch__destroyed(CCH__RELAXED(CCH__CALL(cuMipmappedArrayDestroy, (array->raw))));
 }
 
 void cch__mipmapped_array_unref_held(cch_mipmapped_array *array) { cch_context_unref(array->context); }

@@ -142,7 +142,7 @@ cch_status cch_surface_create(cch_surface **out, cch_context *context, cch_array
 }
 
 bool cch__texture_destroy(cch_texture *texture) {
-  return cch__destroyed(CCH__IN_CONTEXT(texture->context, CCH__CALL(cuTexObjectDestroy, (texture->raw))));
+  return cch__destroyed(CCH__RELAXED(CCH__IN_CONTEXT(texture->context, CCH__CALL(cuTexObjectDestroy, (texture->raw)))));
 }
 
 void cch__texture_unref_held(cch_texture *texture) {
@@ -151,7 +151,8 @@ void cch__texture_unref_held(cch_texture *texture) {
 }
 
 bool cch__surface_destroy(cch_surface *surface) {
-  return cch__destroyed(CCH__IN_CONTEXT(surface->context, CCH__CALL(cuSurfObjectDestroy, (surface->raw))));
+  return cch__destroyed(
+      CCH__RELAXED(CCH__IN_CONTEXT(surface->context, CCH__CALL(cuSurfObjectDestroy, (surface->raw)))));
 }
 
 void cch__surface_unref_held(cch_surface *surface) {
