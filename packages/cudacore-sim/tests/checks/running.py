@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import subprocess
@@ -31,9 +32,12 @@ for kernel in kernels_of(file):
 print(json.dumps(said))
 """
 
+_known: dict[tuple[object, ...], dict[str, list[str]]] = {}
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+@functools.cache
 def compile_to_ptx(source: str, name: str, architecture: str = "compute_90a") -> str:
     from cuda.bindings import nvrtc
 
@@ -51,11 +55,14 @@ def compile_to_ptx(source: str, name: str, architecture: str = "compute_90a") ->
 
 
 def reports_of(file: str, run_python: Run, tmp_path: Path, **settings: str) -> dict[str, list[str]]:
+    """Return what is reported about each kernel in a file. Tests that need the same reports share a run."""
+    if (reports := _known.get((file, *settings.items()))) is not None:
+        return reports
     path = tmp_path / "kernels.json"
     path.write_text(json.dumps([file, compile_to_ptx((FOLDER / f"{file}.cu").read_text(), f"{file}.cu")]))
     result = run_python(RUN + LAUNCH_ALL.replace("PATH", repr(str(path))), **settings)
     assert result.returncode == 0, result.stdout + result.stderr
-    return json.loads(result.stdout)
+    return _known.setdefault((file, *settings.items()), json.loads(result.stdout))
 
 
 def problem_with(kernel: Kernel, reports: list[str], file: str) -> str:
