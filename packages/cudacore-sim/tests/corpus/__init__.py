@@ -3,5 +3,5 @@
 
 ``kernels/`` has the kernels, each with a line that describes its inputs, outputs and launch (`corpus.catalogue`).
 ``recordings/`` has the results of a GPU. ``python -m corpus.record`` makes the recordings again, and ``test_corpus.py``
-compares any driver with them. Both run the same code.
+and ``test_libraries.py`` compare any driver with them. All run the same code.
 """

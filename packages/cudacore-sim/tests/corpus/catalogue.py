@@ -133,6 +133,7 @@ class Theme:
     """A file of kernels."""
 
     name: str
+    folder: str
     source: str
     options: tuple[str, ...]
     cuda: int
@@ -241,5 +242,5 @@ def themes() -> tuple[Theme, ...]:
             raise ValueError(f"{path.name}: a kernel has no line that describes it")
         chosen = tuple(options[1].split()) if options else ("--fmad=false",)
         cuda = re.search(r"^//! cuda: (\d+)$", source, re.MULTILINE)
-        found.append(Theme(path.stem, source, chosen, int(cuda[1]) if cuda else 0, kernels))
+        found.append(Theme(path.stem, path.parent.name, source, chosen, int(cuda[1]) if cuda else 0, kernels))
     return tuple(found)

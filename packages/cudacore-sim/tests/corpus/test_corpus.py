@@ -3,59 +3,25 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-import cudacore_sim
-from corpus.catalogue import FOLDER, Kernel, Theme, themes
+from corpus.catalogue import Kernel, Theme, themes
 from corpus.comparison import compare
-from corpus.machine import Machine, Program, compile_theme, missing_headers
-from corpus.record import Recording
+from corpus.kernel_tests import check_reports, check_results, parameters_of, recording_of
+from corpus.machine import Program
+
+FILES = [theme for theme in themes() if theme.folder != "libraries"]
 
 
-def parameters_of(theme: Theme, kernel: Kernel) -> Any:
-    missing = missing_headers(theme)
-    reason = f"needs {', '.join(missing)}: of the wheels nvidia-{{cuda-runtime,cuda-cccl,curand}}, or in $CUDA_HOME"
-    return pytest.param(theme, kernel, id=kernel.name, marks=pytest.mark.skipif(bool(missing), reason=reason))
-
-
-KERNELS = [parameters_of(theme, kernel) for theme in themes() for kernel in theme.kernels]
-
-
-@functools.cache
-def recording_of(theme: Theme) -> Recording:
-    return Recording(theme.recording)
-
-
-@pytest.fixture(scope="module")
-def machine(on_gpu: bool) -> Iterator[Machine]:
-    """Yield a device of the driver that --cuda-driver selects; by default, of the simulated driver."""
-    with Machine(ctypes.CDLL("libcuda.so.1") if on_gpu else cudacore_sim.load()) as machine:
-        yield machine
-
-
-@pytest.fixture(scope="module")
-def program(machine: Machine, request: pytest.FixtureRequest) -> Iterator[Program]:
-    """Yield a loaded file of kernels. Each file is loaded only once, because pytest groups its tests by file."""
-    with machine.load(request.param) as program:
-        yield program
-
-
-@pytest.mark.parametrize(("program", "kernel"), KERNELS, indirect=["program"])
+@pytest.mark.parametrize(("program", "kernel"), parameters_of(FILES), indirect=["program"])
 def test_kernel(program: Program, kernel: Kernel) -> None:
     """A kernel's results would differ from those of the GPU by more than its documented errors allow."""
-    recording = recording_of(next(theme for theme in themes() if theme.name == kernel.theme))
-    assert recording.inputs.get(kernel.name) == kernel.fingerprint(), "record it again: its inputs have changed"
-    message = compare(kernel, program.run(kernel), recording.outputs(kernel.name))
-    assert not message, f"{message}\n(recorded with {recording.machine})"
+    check_results(program, kernel)
 
 
 @pytest.mark.parametrize("theme", themes(), ids=lambda theme: theme.name)
@@ -66,39 +32,10 @@ def test_recording_has_no_other_kernels(theme: Theme) -> None:
     assert recording.machine["device"] == "NVIDIA H200"
 
 
-LAUNCH_ALL = """
-import json, sys
-sys.path.append(FOLDER)
-from pathlib import Path
-from corpus.catalogue import themes
-from corpus.machine import Machine
-
-said = {}
-with Machine(cudacore_sim.load()) as machine:
-    for theme in themes():
-        if not (path := Path(PTX, theme.name)).exists():
-            continue
-        with machine.load(theme, path.read_bytes()) as program:
-            for kernel in theme.kernels:
-                before = cudacore_sim.count_reports()
-                program.run(kernel)
-                said[kernel.name] = cudacore_sim.reports(after=before)
-print(json.dumps(said))
-"""
-
-
 @pytest.mark.cuda_sim
 def test_checks_find_nothing(tmp_path: Path, run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     """The simulator's checks would report a kernel that is correct."""
-    compiled = [theme for theme in themes() if not missing_headers(theme)]
-    for theme in compiled:
-        (tmp_path / theme.name).write_bytes(compile_theme(theme))
-    code = LAUNCH_ALL.replace("FOLDER", repr(str(FOLDER.parent))).replace("PTX", repr(str(tmp_path)))
-    result = run_python(code, CHECK="race,sync,init,order")
-    assert result.returncode == 0, result.stderr
-    said = json.loads(result.stdout.splitlines()[-1])
-    assert len(said) == sum(len(theme.kernels) for theme in compiled) > 100
-    assert not {name: reports for name, reports in said.items() if reports}
+    check_reports(FILES, tmp_path, run_python)
 
 
 def _kernel(name: str) -> Kernel:
