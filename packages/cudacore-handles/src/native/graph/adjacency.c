@@ -7,11 +7,9 @@
 
 /* ---- lists ---- */
 
-static const char not_a_graph[] = "a GraphDefinition is needed, not '%U'";
-
 cch_graph *graph_use(const state *st, PyObject *face, const char *message) {
   if (!PyType_IsSubtype(Py_TYPE(face), st->graph_type)) {
-    raise_about(PyExc_TypeError, message, face, 0, 0);
+    raise_about(PyExc_TypeError, message != NULL ? message : "a GraphDefinition is needed, not '%U'", face, 0, 0);
     return NULL;
   }
   cch_graph *graph = handle_use(face);
@@ -90,7 +88,7 @@ static PyObject *list_graph(PyObject *module, const char *function, PyObject *co
   state *st = PyModule_GetState(module);
   if (check_argument_count(function, count, 2) < 0)
     return NULL;
-  cch_graph *graph = graph_use(st, arguments[0], not_a_graph);
+  cch_graph *graph = graph_use(st, arguments[0], NULL);
   if (graph == NULL)
     return NULL;
   int status = add(st, graph, arguments[1]);

@@ -8,7 +8,7 @@
 
 static PyObject *clone_graph(PyObject *module, PyObject *face) {
   state *st = PyModule_GetState(module);
-  cch_graph *graph = graph_use(st, face, "a GraphDefinition is needed, not '%U'"), *copy = NULL;
+  cch_graph *graph = graph_use(st, face, NULL), *copy = NULL;
   if (graph == NULL)
     return NULL;
   cch_node_list list = {0}, copies = {0};
@@ -167,7 +167,7 @@ static PyObject *instantiate(PyObject *module, PyObject *const *arguments, Py_ss
   if (check_argument_count("instantiate(cls, definition, flags, upload, stream)", count, 3 + STREAMS) < 0)
     return NULL;
   cch_instantiate_params params = {.size = sizeof params, .flags = PyLong_AsUnsignedLongLong(arguments[2])};
-  cch_graph *graph = PyErr_Occurred() ? NULL : graph_use(st, arguments[1], "a GraphDefinition is needed, not '%U'");
+  cch_graph *graph = PyErr_Occurred() ? NULL : graph_use(st, arguments[1], NULL);
   PyObject *faces[STREAMS] = {NULL}, *result = NULL;
   cch_stream *streams[STREAMS] = {NULL};
   bool ready = graph != NULL;
@@ -201,7 +201,7 @@ static PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ss
     return NULL;
   if (!PyType_IsSubtype(Py_TYPE(arguments[0]), st->exec_type))
     return PyErr_Format(PyExc_TypeError, "a Graph is needed");
-  cch_graph *graph = graph_use(st, arguments[1], "a GraphDefinition is needed, not '%U'");
+  cch_graph *graph = graph_use(st, arguments[1], NULL);
   if (graph == NULL)
     return NULL;
   PyObject *result = NULL;

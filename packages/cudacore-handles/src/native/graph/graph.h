@@ -57,7 +57,7 @@ void raise_node_gone(const state *st, PyObject *face);
 
 /*
  * Returns the box of a definition whose graph exists, in use until handle_done(); NULL with an exception on failure.
- * `message` is the error if `face` is not a definition.
+ * `message` is the error if `face` is not a definition; NULL: the usual one.
  */
 cch_graph *graph_use(const state *st, PyObject *face, const char *message);
 

@@ -38,6 +38,16 @@ static PyObject *add(state *st, const node_method *method, node_params *params, 
   return result;
 }
 
+/*
+ * Returns the graph that a method of a graph or of a node adds to, and that node; NULL with an exception on failure. If
+ * there is no node, the graph is in use until handle_done().
+ */
+static cch_graph *target_use(const state *st, PyObject *self, cch_graph_node **own) {
+  const bool is_node = PyType_IsSubtype(Py_TYPE(self), st->node_type) != 0;
+  *own = is_node ? node_box(st, self, "self") : NULL;
+  return *own != NULL ? cch_graph_node_graph(*own) : is_node ? NULL : handle_use(self);
+}
+
 static PyObject *add_by_method(const node_method *method, PyObject *self, PyObject *const *arguments, Py_ssize_t count,
                                PyObject *keywords) {
   state *st = (state *)((handle *)self)->st;
@@ -46,24 +56,16 @@ static PyObject *add_by_method(const node_method *method, PyObject *self, PyObje
   node_params params = {0};
   unsigned char scratch[SCRATCH_SIZE];
   const values given = {.array = arguments, .count = count};
-  if (node_params_read(st, method, given, false, keywords, scratch, &params) < 0) {
-    node_params_unref(&params);
-    return NULL;
-  }
-  if (PyType_IsSubtype(Py_TYPE(self), st->node_type)) {
-    cch_graph_node *after = node_box(st, self, "self");
-    if (after != NULL)
-      return add(st, method, &params, cch_graph_node_graph(after), NULL, &after, 1);
-    node_params_unref(&params);
-    return NULL;
-  }
-  cch_graph *graph = handle_use(self);
+  const bool read = node_params_read(st, method, given, false, keywords, scratch, &params) == 0;
+  cch_graph_node *own;
+  cch_graph *graph = read ? target_use(st, self, &own) : NULL;
   if (graph == NULL) {
     node_params_unref(&params);
     return NULL;
   }
-  PyObject *result = add(st, method, &params, graph, NULL, NULL, 0);
-  handle_done(self);
+  PyObject *result = add(st, method, &params, graph, NULL, &own, own != NULL);
+  if (own == NULL)
+    handle_done(self);
   return result;
 }
 
@@ -107,9 +109,8 @@ static PyObject *join(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
   state *st = (state *)((handle *)self)->st;
   if (st == NULL)
     return handle_hold(self);
-  const bool is_node = PyType_IsSubtype(Py_TYPE(self), st->node_type) != 0;
-  cch_graph_node *own = is_node ? node_box(st, self, "self") : NULL;
-  cch_graph *graph = own != NULL ? cch_graph_node_graph(own) : is_node ? NULL : handle_use(self);
+  cch_graph_node *own;
+  cch_graph *graph = target_use(st, self, &own);
   if (graph == NULL)
     return NULL;
   cch_graph_node *inside[INLINE_DEPENDENCIES], **nodes = inside;
@@ -122,9 +123,9 @@ static PyObject *join(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
   } else if (read_nodes(st, given, "nodes", graph, nodes) == 0) {
     node_params params = {.type = CCH_NODE_EMPTY, .class = CCH_NODE_EMPTY};
     nodes[count] = own;
-    result = add(st, &node_methods[METHOD_empty], &params, graph, NULL, nodes, (size_t)count + is_node);
+    result = add(st, &node_methods[METHOD_empty], &params, graph, NULL, nodes, (size_t)count + (own != NULL));
   }
-  if (!is_node)
+  if (own == NULL)
     handle_done(self);
   if (nodes != inside)
     PyMem_Free(nodes);

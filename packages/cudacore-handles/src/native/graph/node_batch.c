@@ -158,7 +158,7 @@ static PyObject *add_nodes(PyObject *module, PyObject *const *arguments, Py_ssiz
   if (check_argument_count("add_nodes(graph, items)", count, 2) < 0)
     return NULL;
   PyObject *items = PySequence_List(arguments[1]); /* a copy that no other code can change */
-  cch_graph *graph = items != NULL ? graph_use(st, arguments[0], "a GraphDefinition is needed, not '%U'") : NULL;
+  cch_graph *graph = items != NULL ? graph_use(st, arguments[0], NULL) : NULL;
   PyObject *result = NULL;
   if (graph != NULL) {
     batch self = {.st = st, .graph = graph, .count = (size_t)PyList_Size(items)};

@@ -189,7 +189,7 @@ static PyObject *add_kernels(PyObject *module, PyObject *const *arguments, Py_ss
     return NULL;
   additions self = {.st = st, .device = UNCHECKED_DEVICE};
   owners_init(&self.keep, false);
-  self.graph = graph_use(st, arguments[0], "a GraphDefinition is needed, not '%U'");
+  self.graph = graph_use(st, arguments[0], NULL);
   if (self.graph == NULL)
     return NULL;
   PyObject *result = read_all(&self, arguments) == 0 ? add(&self) : NULL;
@@ -257,7 +257,7 @@ static PyObject *set_kernels(PyObject *module, PyObject *const *arguments, Py_ss
   if (check_argument_count("set_kernels(executable, graph, nodes, prepare)", count, 4) < 0)
     return NULL;
   const bool has_graph = arguments[1] != Py_None;
-  cch_graph *graph = has_graph ? graph_use(st, arguments[1], "a GraphDefinition is needed, not '%U'") : NULL;
+  cch_graph *graph = has_graph ? graph_use(st, arguments[1], NULL) : NULL;
   if (has_graph && graph == NULL)
     return NULL;
   additions self = {.st = st, .device = UNCHECKED_DEVICE};
@@ -285,7 +285,7 @@ static PyObject *destroy_nodes(PyObject *module, PyObject *const *arguments, Py_
   state *st = PyModule_GetState(module);
   if (check_argument_count("destroy_nodes(graph, nodes)", count, 2) < 0)
     return NULL;
-  cch_graph *graph = graph_use(st, arguments[0], "a GraphDefinition is needed, not '%U'");
+  cch_graph *graph = graph_use(st, arguments[0], NULL);
   cch_graph_node **nodes = graph != NULL ? read_existing(st, graph, arguments[1]) : NULL;
   int status = -1;
   if (nodes != NULL) {
@@ -311,7 +311,7 @@ static PyObject *numbered_node(PyObject *module, PyObject *const *arguments, Py_
   const unsigned long long number = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(arguments[2]);
   if (PyErr_Occurred())
     return NULL;
-  cch_graph *graph = graph_use(st, arguments[0], "a GraphDefinition is needed, not '%U'");
+  cch_graph *graph = graph_use(st, arguments[0], NULL);
   if (graph == NULL)
     return NULL;
   cch_graph_node *node;
