@@ -102,6 +102,42 @@ def test_argument_that_a_later_one_closes(code: ch.ObjectCode, device: ch.Device
         ch.launch(stream, ONE_BLOCK, code.get_kernel("add"), out, 1)
 
 
+MANY = 70  # more than the owners that a launch has room for at first, twice
+STORES = "".join(f"ld.param.u64 %rd2, [p{i}]; st.u64 [%rd1+{8 * i}], %rd2;\n" for i in range(MANY))
+STORE_ADDRESSES = f"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry store_addresses({", ".join(f".param .u64 p{i}" for i in range(MANY))})
+{{ .reg .u64 %rd<3>; ld.param.u64 %rd1, [p0]; {STORES} ret; }}
+"""
+
+
+@pytest.mark.parametrize("others", ["none", "ints", "all"])
+def test_many_buffers(device: ch.Device, stream: ch.Stream, pinned: Any, others: str) -> None:
+    """Addresses would be in the places of others, or a closed Buffer among many would be used, or leave them in use."""
+    kernel = ch.ObjectCode.from_ptx(STORE_ADDRESSES.encode()).get_kernel("store_addresses")
+    buffers = [pinned(8 * MANY), *(device.allocate(8, stream=stream) for _ in range(MANY - 1))]
+    arguments: list[Any] = list(buffers)
+    if others != "none":
+        arguments[3:40:5] = [2**64 - i for i in range(1, 9)]
+    if others == "all":
+        arguments[11:60:12] = [None, np.uint64(2**63), np.int64(-5), -1, ch.Buffer.from_handle(64, 8)]
+    expected = [int(each.handle) if isinstance(each, ch.Buffer) else int(each or 0) % 2**64 for each in arguments]
+    for launch in (
+        lambda: ch.launch(stream, ONE_BLOCK, kernel, *arguments),
+        kernel.prepare(stream, ONE_BLOCK, *arguments),
+    ):
+        np.from_dlpack(buffers[0]).view(np.uint64)[:] = 7
+        launch()
+        stream.sync()
+        assert np.from_dlpack(buffers[0]).view(np.uint64).tolist() == expected
+    for closed in (MANY - 1, 50, 0):
+        buffers[closed].close()
+        with pytest.raises(ch.ClosedError, match=f"argument {closed}: "):
+            ch.launch(stream, ONE_BLOCK, kernel, *arguments)
+
+
 @pytest.mark.parametrize(
     ("stream", "config", "kernel", "message"),
     [

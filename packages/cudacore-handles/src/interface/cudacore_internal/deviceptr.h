@@ -73,6 +73,9 @@ CCH_EXPORT bool cch_deviceptr_is_wrapped(const cch_deviceptr *ptr);
  */
 CCH_EXPORT cch_status cch_deviceptr_check(const cch_deviceptr *ptr);
 
+/** Whether memory can be lost in that way. This never changes. Any thread. */
+CCH_EXPORT bool cch_deviceptr_can_be_lost(const cch_deviceptr *ptr);
+
 /**
  * 0 if kernels of the current context can use an address. CCH_EMISMATCH if the address is unknown to CUDA, or if it
  * belongs to a device whose memory the current device cannot access (cuPointerGetAttribute).

@@ -30,9 +30,14 @@ cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr) {
 
 CCH__DEFINE_GET(cch_context *, cch_deviceptr_context, cch_deviceptr, ptr, NULL, context)
 
+bool cch_deviceptr_can_be_lost(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(false, ptr);
+  return ptr->box.context != NULL;
+}
+
 cch_status cch_deviceptr_check(const cch_deviceptr *ptr) {
   CCH__REQUIRE(ptr);
-  if (ptr->box.context == NULL) /* a reset of the context does not free the memory */
+  if (!cch_deviceptr_can_be_lost(ptr))
     return 0;
   CCH__REQUIRE_USABLE(ptr);
   /* A part of mapped memory is lost with the whole memory, which is lost with the context. */

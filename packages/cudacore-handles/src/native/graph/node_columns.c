@@ -134,7 +134,7 @@ static int read_parameters(additions *self, PyObject *configs, PyObject *face, P
     return raise_error(PyExc_TypeError, "configs and columns must be tuples");
   self->given.kernel = use_face(face, self->st->kernel_type, "kernel must be a Kernel, not '%U'", &self->params);
   if (self->given.kernel == NULL || read_configs(self, configs) < 0 ||
-      find_device_for_memory_checks(self->st, CURRENT_DEVICE, &self->device) < 0)
+      find_device_for_memory_checks(self->st, NULL, &self->device) < 0)
     return -1;
   int status = read_columns(self, face, columns);
   status = take_bundle(self->st, &self->keep, &self->params, status);

@@ -39,7 +39,7 @@ int read_size(const state *st, PyObject *value, const char *name, size_t least, 
 }
 
 int take_bundle(const state *st, owners *keep, node_params *out, int status) {
-  if (keep->heap == NULL && owners_own_nothing(keep))
+  if (keep->items == keep->inside && owners_own_nothing(keep))
     return status; /* there are no owners, so the node has no bundle */
   if (status == 0)
     status = owners_bundle(st, keep, &out->bundle);

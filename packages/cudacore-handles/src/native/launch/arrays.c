@@ -10,17 +10,13 @@
 
 #include <stdatomic.h>
 
-int find_device_for_memory_checks(const state *st, int stream_device, int *out) {
+int find_device_for_memory_checks(const state *st, const cch_stream *stream, int *out) {
   static atomic_int known; /* the number of devices, which does not change */
   int count = atomic_load_explicit(&known, memory_order_relaxed);
   if (count == 0 && cch_device_count(&count) == 0)
     atomic_store_explicit(&known, count, memory_order_relaxed);
-  if (count <= 1) {
-    *out = UNCHECKED_DEVICE;
-    return 0;
-  }
-  *out = stream_device;
-  return stream_device == CURRENT_DEVICE ? check_status(st, cch_current_device(out)) : 0;
+  *out = count <= 1 ? UNCHECKED_DEVICE : device_of_stream(stream);
+  return *out == CURRENT_DEVICE ? check_status(st, cch_current_device(out)) : 0;
 }
 
 /* Raises the error for a value that is passed as something that the parameter does not take. */
@@ -35,10 +31,8 @@ static int raise_passed_as(const destination *to, PyObject *value, const char *w
   return -1;
 }
 
-int check_takes_address(const destination *to, PyObject *value) {
-  return to->size == 8 && kind_takes(to, TAKES_MEMORY)
-             ? 0
-             : raise_passed_as(to, value, "a pointer of 8 bytes", "check the order of the arguments");
+int raise_takes_no_address(const destination *to, PyObject *value) {
+  return raise_passed_as(to, value, "a pointer of 8 bytes", "check the order of the arguments");
 }
 
 static void store(const destination *to, uint64_t address) { memcpy(to->out, &address, sizeof address); }
@@ -56,38 +50,21 @@ int pack_null(const destination *to) {
   return 0;
 }
 
-/*
- * Keeps an argument alive as long as the packed arguments are in use. `more` is another object that the argument
- * provided; it may be NULL, and its reference is taken over.
- */
-static int keep(const destination *to, PyObject *object, PyObject *more) {
-  if (owners_add_argument(to->keep, to->index, object) < 0) {
-    Py_XDECREF(more);
-    return -1;
-  }
-  return more ? owners_add(to->keep, to->index, NULL, more) : 0;
-}
-
-/* Python code checks that the device of the launch can access memory of another device. */
-static int check_other_device(const destination *to, PyObject *value, uint64_t address) {
-  PyObject *result =
-      PyObject_CallFunction(to->st->faces.check_device, "OKi", value, (unsigned long long)address, to->device);
+int check_other_device(const state *st, int device, PyObject *value, uint64_t address) {
+  PyObject *result = PyObject_CallFunction(st->faces.check_device, "OKi", value, (unsigned long long)address, device);
   Py_XDECREF(result);
   return result ? 0 : -1;
 }
 
-/* Checks that the launch can access memory that is already kept. */
-static inline int check_access(const destination *to, PyObject *value, uint64_t address, int device) {
-  /* An empty array has no address, so no device is compared. */
-  return to->device == UNCHECKED_DEVICE || device == to->device || device == ANY_DEVICE || address == 0
-             ? 0
-             : check_other_device(to, value, address);
-}
-
-/* Stores the address of such memory, and checks it. */
-static inline int store_checked(const destination *to, PyObject *value, uint64_t address, int device) {
+/*
+ * Keeps an array and the box of its memory, or NULL, as long as the packed arguments are in use, and stores the
+ * address.
+ */
+static inline int keep_and_store(const destination *to, PyObject *array, void *box, uint64_t address, int place) {
+  if (owners_add_argument(to->keep, to->index, box, array) < 0)
+    return -1;
   store(to, address);
-  return check_access(to, value, address, device);
+  return check_access(to->st, to->device, array, address, place);
 }
 
 /* Reads an int as an address. Returns -1 with an exception on failure. */
@@ -128,13 +105,11 @@ static int device_of_memory(const cch_deviceptr *box) {
   return context ? cch_context_device(context) : UNKNOWN_DEVICE;
 }
 
-/* Returns the device of an open buffer's memory. The buffer caches it. */
-static int device_of_buffer(buffer *self) {
-  enum { FIRST = 1 - UNKNOWN_DEVICE }; /* cached values begin at 1, so that 0 means that nothing is cached */
-  size_t known = shared_get(&self->device);
-  if (known == 0)
-    shared_set(&self->device, known = (size_t)(device_of_memory(self->base.box) + FIRST));
-  return (int)known - FIRST;
+size_t find_place(buffer *self) {
+  const bool can_be_lost = cch_deviceptr_can_be_lost(self->base.box);
+  const size_t place = (size_t)(device_of_memory(self->base.box) + FIRST_PLACE) | (can_be_lost ? CAN_BE_LOST : 0);
+  shared_set(&self->place, place);
+  return place;
 }
 
 /* Returns the device of a texture or a surface. The caller holds its box. */
@@ -168,16 +143,8 @@ static int pack_object(const destination *to, PyObject *value) {
 }
 
 int pack_buffer(const destination *to, PyObject *value) {
-  if (!is_buffer(to->st, value))
-    return pack_object(to, value);
-  uint64_t address;
-  if (owners_add_memory(to->keep, to->index, value, &address) < 0)
-    return -1;
-  /* from here on, the box of the value is held */
-  if (memory_check(to->st, ((handle *)value)->box) < 0)
-    return -1;
-  return store_checked(to, value, address,
-                       to->device == UNCHECKED_DEVICE ? ANY_DEVICE : device_of_buffer((buffer *)value));
+  return is_buffer(to->st, value) ? pack_memory(to->st, to->device, to->keep, to->index, value, to->out)
+                                  : pack_object(to, value);
 }
 
 /* ---- tensor maps ---- */
@@ -186,7 +153,7 @@ int pack_buffer(const destination *to, PyObject *value) {
 static int keep_tensor(const destination *to, PyObject *object) {
   const view *tensor = (const view *)object;
   if (tensor->box != NULL) {
-    if (owners_add(to->keep, to->index, cch_deviceptr_ref(tensor->box), NULL) < 0)
+    if (owners_add(to->keep, (owned){cch_deviceptr_ref(tensor->box), NULL, to->index, HELD}) < 0)
       return -1;
     if (cch_is_valid(tensor->box))
       return 0;
@@ -194,8 +161,7 @@ static int keep_tensor(const destination *to, PyObject *object) {
                        "the memory of a TensorMapDescriptor is lost: another library reset the "
                        "primary context of its device. Allocate it again");
   }
-  Py_INCREF(object);
-  return owners_add(to->keep, to->index, NULL, object);
+  return owners_add(to->keep, (owned){NULL, Py_NewRef(object), to->index, HELD});
 }
 
 int pack_tensor_map(const destination *to, PyObject *value) {
@@ -215,7 +181,7 @@ int pack_tensor_map(const destination *to, PyObject *value) {
   int status = keep_tensor(to, tensor);
   const dl_device device = ((const view *)tensor)->tensor.device;
   if (status == 0)
-    status = check_access(to, tensor, address, device.type == DL_CUDA ? device.id : ANY_DEVICE);
+    status = check_access(to->st, to->device, tensor, address, device.type == DL_CUDA ? device.id : ANY_DEVICE);
   KEEPING_EXCEPTION(Py_DECREF(tensor));
   return status;
 }
@@ -230,10 +196,9 @@ int pack_place(const destination *to, PyObject *value, PyObject *place) {
   if (!PyArg_ParseTuple(place, "KiO|I:place", &address, &device, &more, &element) ||
       check_takes_address(to, value) < 0 || check_element(to, value, element) < 0)
     return -1;
-  if (more == Py_None)
-    more = NULL;
-  Py_XINCREF(more);
-  return keep(to, value, more) == 0 ? store_checked(to, value, address, device) : -1;
+  if (more != Py_None && owners_add(to->keep, (owned){NULL, Py_NewRef(more), to->index, HELD}) < 0)
+    return -1;
+  return keep_and_store(to, value, NULL, address, device);
 }
 
 int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object read) {
@@ -264,9 +229,7 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
   if (check_takes_address(to, value) < 0 || check_element(to, value, element_of(tensor.dtype)) < 0 ||
       (box == NULL && check_exchanged(to->st, value, &tensor) < 0))
     return -1;
-  if (box != NULL ? owners_add_view(to->keep, to->index, box, value) < 0 : keep(to, value, NULL) < 0)
-    return -1;
-  return store_checked(to, value, dlpack_address(&tensor), device);
+  return keep_and_store(to, value, box, dlpack_address(&tensor), device);
 }
 
 /*
@@ -374,9 +337,7 @@ static int pack_by_paths(const destination *to, PyObject *value, const type_entr
   Py_XDECREF(number);
   if (status == 0 && to->device != UNCHECKED_DEVICE)
     status = device_by_path(value, PyTuple_GetItem(how->given, 1), &device);
-  if (status < 0 || keep(to, value, NULL) < 0)
-    return -1;
-  return store_checked(to, value, address, device);
+  return status == 0 ? keep_and_store(to, value, NULL, address, device) : -1;
 }
 
 /*
@@ -392,9 +353,7 @@ static int pack_interface(const destination *to, PyObject *value, PyObject *inte
   int status = number ? read_address(to->st, number, value, &address) : -1;
   Py_XDECREF(number);
   Py_XDECREF(data);
-  if (status < 0 || keep(to, value, NULL) < 0)
-    return -1;
-  return store_checked(to, value, address, UNKNOWN_DEVICE);
+  return status == 0 ? keep_and_store(to, value, NULL, address, UNKNOWN_DEVICE) : -1;
 }
 
 int pack_array(const destination *to, PyObject *value, const type_entry *how) {

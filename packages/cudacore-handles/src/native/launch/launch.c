@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-int device_of_stream(cch_stream *stream) {
-  const cch_context *context = cch_stream_context(stream);
+int device_of_stream(const cch_stream *stream) {
+  const cch_context *context = stream != NULL ? cch_stream_context(stream) : NULL;
   return context != NULL ? cch_context_device(context) : CURRENT_DEVICE;
 }
 
@@ -51,7 +51,7 @@ static int check_device_stays(const state *st, const cch_stream *stream, int dev
   if (device == UNCHECKED_DEVICE || cch_stream_context(stream) != NULL)
     return 0;
   int now;
-  if (find_device_for_memory_checks(st, CURRENT_DEVICE, &now) < 0)
+  if (find_device_for_memory_checks(st, NULL, &now) < 0)
     return -1;
   if (now == device)
     return 0;
@@ -60,31 +60,6 @@ static int check_device_stays(const state *st, const cch_stream *stream, int dev
       "cannot launch on a default stream: while the arguments were read, the current device changed from "
       "%d to %d",
       device, now);
-}
-
-/* Packs and launches with boxes that the caller holds; `face` has the kernel's layout. */
-static PyObject *launch_held(const state *st, cch_stream *stream, int device, PyObject *settings, cch_kernel *box,
-                             PyObject *face, values given) {
-  kernel *self = (kernel *)face;
-  PyObject *result = NULL;
-  layout params = self->params; /* it never changes */
-  unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&params, stack);
-  owners keep;
-  owners_init(&keep, true);
-  if (block != NULL && find_device_for_memory_checks(st, device, &device) == 0 &&
-      pack_values(st, &params, given, block, &keep, device) == 0 && check_device_stays(st, stream, device) == 0) {
-    const launch_arguments ready = {stream, box, settings, face, block, (size_t)params.total};
-    result = launch_packed(st, &ready, &keep);
-  }
-  if (keep.count != 0 && result != NULL) {
-    owners_unref(&keep);
-  } else if (keep.count != 0) {
-    KEEPING_EXCEPTION(owners_unref(&keep));
-  }
-  owners_drain(st);
-  if (block != stack)
-    PyMem_Free(block);
-  return result;
 }
 
 /*
@@ -135,7 +110,32 @@ static cch_kernel *kernel_use(PyObject *face) { return handle_use(face); }
 static void kernel_done(PyObject *face) { handle_done(face); }
 #endif
 
-/* Like launch_held(), for faces whose classes were checked. The caller keeps the faces alive. */
+/* Packs and launches with boxes that are in use; `face` has the kernel's layout. */
+static inline PyObject *launch_used(const state *st, cch_stream *stream, PyObject *settings, cch_kernel *box,
+                                    PyObject *face, values given) {
+  PyObject *result = NULL;
+  const layout params = ((kernel *)face)->params; /* it never changes */
+  unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&params, stack);
+  owners keep;
+  int device;
+  owners_init(&keep, true);
+  if (block != NULL && find_device_for_memory_checks(st, stream, &device) == 0 &&
+      pack_values(st, &params, given, block, &keep, device) == 0 && check_device_stays(st, stream, device) == 0) {
+    const launch_arguments ready = {stream, box, settings, face, block, (size_t)params.total};
+    result = launch_packed(st, &ready, &keep);
+  }
+  if (keep.count != 0 && result != NULL) {
+    owners_unref(&keep);
+  } else if (keep.count != 0) {
+    KEEPING_EXCEPTION(owners_unref(&keep));
+  }
+  owners_drain(st);
+  if (block != stack)
+    PyMem_Free(block);
+  return result;
+}
+
+/* Launches with faces whose classes were checked. The caller keeps the faces alive. */
 static PyObject *launch_faces(const state *st, PyObject *stream, PyObject *settings, PyObject *face, values given) {
   cch_stream *used_stream = handle_use(stream);
   if (used_stream == NULL)
@@ -143,7 +143,7 @@ static PyObject *launch_faces(const state *st, PyObject *stream, PyObject *setti
   cch_kernel *used_kernel = kernel_use(face);
   PyObject *result = NULL;
   if (used_kernel != NULL) {
-    result = launch_held(st, used_stream, device_of_stream(used_stream), settings, used_kernel, face, given);
+    result = launch_used(st, used_stream, settings, used_kernel, face, given);
     kernel_done(face);
   }
   handle_done(stream);
@@ -205,11 +205,12 @@ static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t
   if (shared != 0)
     ready = shared_allowed((kernel *)face, shared, stream);
   const values given = {.array = arguments + 3, .count = count - 3};
-  PyObject *checked = ready ? NULL : check_slowly(st, arguments, count), *result = NULL;
-  if (ready)
-    result = launch_faces(st, stream, settings, face, given);
-  else if (checked != NULL)
-    result = launch_faces(st, PyTuple_GetItem(checked, 0), settings, PyTuple_GetItem(checked, 2), given);
+  PyObject *checked = ready ? NULL : check_slowly(st, arguments, count);
+  if (checked != NULL) {
+    stream = PyTuple_GetItem(checked, 0);
+    face = PyTuple_GetItem(checked, 2);
+  }
+  PyObject *result = ready || checked != NULL ? launch_faces(st, stream, settings, face, given) : NULL;
   Py_XDECREF(held);
   Py_XDECREF(checked);
   return result;

@@ -19,43 +19,61 @@ typedef enum hold { HELD, BORROWED, IN_USE } hold;
 
 /* The owner of one argument: a box, a Python object, or both. */
 typedef struct owned {
-  Py_ssize_t index; /* index of the argument */
   void *box;        /* a reference to a box; the box of a face in use; or the box of a borrowed object's memory */
   PyObject *object; /* the Python object, if any; for a face that is in use, the face, to check whether it was closed */
+  int index;        /* index of the argument */
   hold how;
 } owned;
 
-enum { OWNERS_INLINE = 16 };
+enum { OWNERS_INLINE = 32 };
 
-/*
- * The owners of packed arguments. Initialise the structure with zeros or by owners_init(). The items move to the heap
- * when the array `inside` is full. The structure can be copied until `items` is read for the first time.
- */
+/* The owners of packed arguments. The items move to the heap when the array `inside` is full. */
 typedef struct owners {
-  Py_ssize_t count, room; /* room: size of the array on the heap; 0 while the inner one is used */
-  bool for_call;          /* the owners are for one call, whose caller keeps the arguments themselves alive */
-  bool releases;          /* whether an item has something to release: not all of them are BORROWED */
-  owned *heap;
+  Py_ssize_t count, room;
+  bool for_call; /* the owners are for one call, whose caller keeps the arguments themselves alive */
+  bool releases; /* whether an item has something to release: not all of them are BORROWED */
+  owned *items;
   owned inside[OWNERS_INLINE];
 } owners;
 
 static inline void owners_init(owners *self, bool for_call) {
-  self->count = self->room = 0;
+  self->count = 0;
+  self->room = OWNERS_INLINE;
   self->for_call = for_call;
   self->releases = false;
-  self->heap = NULL;
+  self->items = self->inside;
 }
-static inline owned *owners_items(owners *self) { return self->heap ? self->heap : self->inside; }
 
+/* Adds an item when there is no room left. */
+int owners_grow(owners *self, owned item);
+/* Takes over what an item refers to, even on failure: then returns -1 with an exception. */
+static inline int owners_add(owners *self, owned item) {
+  if (self->count == self->room)
+    return owners_grow(self, item);
+  self->items[self->count++] = item;
+  self->releases |= item.how != BORROWED;
+  return 0;
+}
 /* Adds a face that holds memory, and stores its current address. Returns -1 with an exception on failure. */
-int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *address);
-/* Adds the memory of a view. For one call, the caller keeps the view alive. Returns -1 with an exception on failure. */
-int owners_add_view(owners *self, Py_ssize_t index, void *box, PyObject *view);
-/* Adds a box and an object. Takes over both references, even on failure: then returns -1 with an exception. */
-int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object);
-/* Adds the argument object itself. For one call, the caller keeps it alive. Returns -1 with an exception on failure. */
-int owners_add_argument(owners *self, Py_ssize_t index, PyObject *object);
-/* Releases everything; the list is empty afterwards. Runs Python code, and releases the GIL if there are boxes. */
+static inline int owners_add_memory(owners *self, int index, PyObject *face, uint64_t *address) {
+  void *box = self->for_call ? handle_use(face) : handle_hold(face);
+  if (box == NULL)
+    return -1;
+  *address = ((handle *)face)->raw;
+  if (self->for_call)
+    return owners_add(self, (owned){box, face, index, IN_USE});
+  return owners_add(self, (owned){box, Py_NewRef(face), index, HELD});
+}
+/*
+ * Adds an argument object and the box of its memory, or NULL. For one call, the caller keeps the object alive.
+ * Otherwise, the memory is enough, if there is a box. Returns -1 with an exception on failure.
+ */
+static inline int owners_add_argument(owners *self, int index, void *box, PyObject *object) {
+  if (self->for_call)
+    return owners_add(self, (owned){box, object, index, BORROWED});
+  return owners_add(self, (owned){cch_ref(box), box == NULL ? Py_NewRef(object) : NULL, index, HELD});
+}
+/* Releases everything. Nothing else may use the list. Runs Python code, and releases the GIL if there are boxes. */
 void owners_unref(owners *self);
 /* Makes a bundle of the owners; *out is NULL if there are none. Returns -1 with an exception on failure. */
 int owners_bundle(const state *st, owners *self, cch_bundle **out);
@@ -106,8 +124,8 @@ typedef struct param {
 typedef struct layout {
   const char *data;
   Py_ssize_t count;
-  uint64_t total; /* the end of the last parameter */
-  bool addresses; /* all parameters have 8 bytes, follow each other, and accept any address */
+  uint64_t total;       /* the end of the last parameter */
+  Py_ssize_t addresses; /* how many parameters, from the first one on, have 8 bytes and accept any address */
 } layout;
 
 static inline param param_at(const layout *params, Py_ssize_t index) {
@@ -168,9 +186,10 @@ enum {
 
 /*
  * Finds the device for which pack_values() checks memory: that of the stream, or UNCHECKED_DEVICE if there is only one
- * device. Returns -1 with an exception if the device of a default stream cannot be determined.
+ * device. For a default stream and for NULL, it is the current device. Returns -1 with an exception if that cannot be
+ * determined.
  */
-int find_device_for_memory_checks(const state *st, int stream_device, int *out);
+int find_device_for_memory_checks(const state *st, const cch_stream *stream, int *out);
 
 /* ---- elements.c ---- */
 
@@ -238,8 +257,8 @@ typedef struct launch_arguments {
  * failure.
  */
 PyObject *launch_packed(const state *st, const launch_arguments *given, owners *used);
-/* Ordinal of the device that runs a stream's work; CURRENT_DEVICE for a default stream. */
-int device_of_stream(cch_stream *stream);
+/* Ordinal of the device that runs a stream's work; CURRENT_DEVICE for a default stream and for NULL. */
+int device_of_stream(const cch_stream *stream);
 
 /* ---- prepared.c ---- */
 

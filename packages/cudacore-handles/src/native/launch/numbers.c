@@ -12,6 +12,29 @@ enum { PRINTED_BITS = 128 /* larger integers are described by their length, and 
 
 /* ---- messages ---- */
 
+#define HAS_BYTE "%U has %zd byte, but the parameter has %u"
+#define HAS_BYTES "%U has %zd bytes, but the parameter has %u"
+#define PASS_A_NUMBER "pass a Python number, such as value.item(), which is converted, or a scalar of that size"
+
+int raise_size_mismatch(const destination *to, PyObject *value, Py_ssize_t given) {
+  return raise_about(PyExc_TypeError, given == 1 ? HAS_BYTE : HAS_BYTES, value, given, to->size);
+}
+
+static int raise_other_size(const destination *to, PyObject *value, Py_ssize_t given) {
+  switch (to->kind) {
+  case PARAM_POINTER:
+    return raise_about(PyExc_TypeError,
+                       "%U has %zd bytes, but the parameter is a pointer of %u; pass an array, a buffer, or the "
+                       "address as an int",
+                       value, given, to->size);
+  case PARAM_UNKNOWN:
+    return raise_about(PyExc_TypeError, given == 1 ? HAS_BYTE "; " PASS_A_NUMBER : HAS_BYTES "; " PASS_A_NUMBER, value,
+                       given, to->size);
+  default:
+    return raise_size_mismatch(to, value, given);
+  }
+}
+
 static int raise_unsuitable_size(const char *what, uint32_t size) {
   return raise_error(PyExc_TypeError, "%s cannot fill a parameter of %u byte%s; pass bytes of exactly %u byte%s", what,
                      size, plural(size), size, plural(size));
@@ -251,7 +274,7 @@ static int pack_in_range(const destination *to, PyObject *value, bool is_unsigne
 
 int pack_int(const destination *to, PyObject *value) { return pack_in_range(to, value, false, false); }
 
-int pack_integer_like(const destination *to, PyObject *value, const type_entry *how) {
+static int pack_integer_like(const destination *to, PyObject *value, const type_entry *how) {
   PyObject *number = PyNumber_Index(value);
   if (!number)
     return -1;
@@ -262,7 +285,7 @@ int pack_integer_like(const destination *to, PyObject *value, const type_entry *
   return status;
 }
 
-int pack_bool_like(const destination *to, PyObject *value) {
+static int pack_bool_like(const destination *to, PyObject *value) {
   if (kind_takes(to, IS_POINTER))
     return raise_no_pointer(to, "a bool");
   const int truth = PyObject_IsTrue(value);
@@ -304,12 +327,12 @@ int pack_double(const destination *to, double number) {
   return store_float(to->out, to->size, to->kind, number);
 }
 
-int pack_float_like(const destination *to, PyObject *value) {
+static int pack_float_like(const destination *to, PyObject *value) {
   const double number = PyFloat_AsDouble(value);
   return number == -1.0 && PyErr_Occurred() ? -1 : pack_double(to, number);
 }
 
-int pack_complex_like(const destination *to, PyObject *value) {
+static int pack_complex_like(const destination *to, PyObject *value) {
   if (to->kind != PARAM_UNKNOWN && to->kind != PARAM_BYTES)
     return raise_unsuitable(to, "a complex number", "pass its real part");
   if (to->size != 8 && to->size != 16)
@@ -325,8 +348,44 @@ int pack_complex_like(const destination *to, PyObject *value) {
   return store_float(to->out + half, half, PARAM_FLOAT, imaginary);
 }
 
-bool needs_same_size(const destination *to, const type_entry *how) {
+/* ---- values of registered types ---- */
+
+/*
+ * Returns whether the size of a scalar must equal that of the parameter, because its bytes are copied or the parameter
+ * is a pointer.
+ */
+static bool needs_same_size(const destination *to, const type_entry *how) {
   if (to->kind == PARAM_POINTER)
     return how->packing == PACKING_SIGNED || how->packing == PACKING_UNSIGNED;
   return kind_takes(to, TAKES_BYTES);
+}
+
+static inline int pack_by_sort(const destination *to, PyObject *value, const type_entry *how) {
+  switch (how->packing) {
+  case PACKING_FLOAT:
+    return pack_float_like(to, value);
+  case PACKING_COMPLEX:
+    return pack_complex_like(to, value);
+  case PACKING_BOOL:
+    return pack_bool_like(to, value);
+  default:
+    return pack_integer_like(to, value, how);
+  }
+}
+
+int pack_number(const destination *to, PyObject *value, const type_entry *how) {
+  if (how->itemsize && how->itemsize != to->size && needs_same_size(to, how))
+    return raise_other_size(to, value, how->itemsize);
+  destination raw;
+  if (how->itemsize && kind_takes(to, TAKES_BYTES)) { /* it has the size of the parameter: its bytes are copied */
+    raw = *to;
+    raw.kind = how->packing == PACKING_FLOAT ? PARAM_FLOAT : PARAM_UNKNOWN;
+    to = &raw;
+  }
+  if (!how->has_value)
+    return pack_by_sort(to, value, how);
+  PyObject *content = PyObject_GetAttr(value, to->st->names.value); /* of a ctypes scalar, for example */
+  int status = content ? pack_by_sort(to, content, how) : -1;
+  Py_XDECREF(content);
+  return status;
 }

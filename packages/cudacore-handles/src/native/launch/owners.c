@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void unref_items(owned *items, Py_ssize_t count) {
+static void release(owned *items, Py_ssize_t count) {
   bool left = false;
   for (Py_ssize_t i = 0; i < count; i++)
     if (items[i].how == HELD)
@@ -25,73 +25,27 @@ static void unref_items(owned *items, Py_ssize_t count) {
       Py_XDECREF(items[i].object);
 }
 
-static Py_ssize_t room_of(const owners *self) { return self->heap != NULL ? self->room : OWNERS_INLINE; }
-
-/* Makes more room; returns -1 with an exception if there is no memory. */
-static int grow(owners *self) {
-  const Py_ssize_t room = 2 * room_of(self);
-  owned *heap = PyMem_Realloc(self->heap, (size_t)room * sizeof *heap);
-  if (heap == NULL) {
+int owners_grow(owners *self, owned item) {
+  const bool is_inside = self->items == self->inside;
+  const Py_ssize_t room = 2 * self->room;
+  owned *items = PyMem_Realloc(is_inside ? NULL : self->items, (size_t)room * sizeof *items);
+  if (items == NULL) {
+    release(&item, 1);
     PyErr_NoMemory();
     return -1;
   }
-  if (self->heap == NULL)
-    memcpy(heap, self->inside, sizeof self->inside);
-  self->heap = heap;
+  if (is_inside)
+    memcpy(items, self->inside, sizeof self->inside);
+  self->items = items;
   self->room = room;
-  return 0;
-}
-
-static inline int add(owners *self, owned item) {
-  if (self->count == room_of(self) && grow(self) < 0) {
-    unref_items(&item, 1);
-    return -1;
-  }
-  owners_items(self)[self->count++] = item;
-  self->releases |= item.how != BORROWED;
-  return 0;
-}
-
-int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object) {
-  return add(self, (owned){index, box, object, HELD});
-}
-
-int owners_add_argument(owners *self, Py_ssize_t index, PyObject *object) {
-  if (self->for_call)
-    return add(self, (owned){index, NULL, object, BORROWED});
-  Py_INCREF(object);
-  return add(self, (owned){index, NULL, object, HELD});
-}
-
-int owners_add_view(owners *self, Py_ssize_t index, void *box, PyObject *view) {
-  return self->for_call ? add(self, (owned){index, box, view, BORROWED}) : owners_add(self, index, cch_ref(box), NULL);
-}
-
-int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *address) {
-  void *box = self->for_call ? handle_use(face) : handle_hold(face);
-  if (box == NULL)
-    return -1;
-  *address = ((handle *)face)->raw;
-  if (self->for_call)
-    return add(self, (owned){index, box, face, IN_USE});
-  Py_INCREF(face);
-  return add(self, (owned){index, box, face, HELD});
+  return owners_add(self, item);
 }
 
 void owners_unref(owners *self) {
-  if (!self->releases) {
-    PyMem_Free(self->heap);
-    owners_init(self, self->for_call);
-    return;
-  }
-  owners taken;
-  taken.count = self->count;
-  taken.heap = self->heap;
-  if (taken.heap == NULL)
-    memcpy(taken.inside, self->inside, (size_t)self->count * sizeof *self->inside);
-  owners_init(self, self->for_call);
-  unref_items(owners_items(&taken), taken.count);
-  PyMem_Free(taken.heap);
+  if (self->releases)
+    release(self->items, self->count);
+  if (self->items != self->inside)
+    PyMem_Free(self->items);
 }
 
 /* Adds an object that has no box to a bundle. Returns -1 with an exception on failure. */
@@ -119,7 +73,7 @@ static int add_to_bundle(const state *st, cch_bundle *bundle, const owned *item)
 }
 
 bool owners_own_nothing(owners *self) {
-  const owned *items = owners_items(self);
+  const owned *items = self->items;
   bool any = false;
   for (Py_ssize_t i = 0; i < self->count; i++)
     any |= items[i].box != NULL || items[i].object != NULL;
@@ -127,7 +81,6 @@ bool owners_own_nothing(owners *self) {
 }
 
 int owners_bundle(const state *st, owners *self, cch_bundle **out) {
-  const owned *items = owners_items(self);
   *out = NULL;
   if (owners_own_nothing(self))
     return 0;
@@ -136,7 +89,7 @@ int owners_bundle(const state *st, owners *self, cch_bundle **out) {
   if (status < 0)
     return -1;
   for (Py_ssize_t i = 0; i < self->count && status == 0; i++)
-    status = add_to_bundle(st, bundle, &items[i]);
+    status = add_to_bundle(st, bundle, &self->items[i]);
   if (status == 0)
     *out = bundle;
   else
@@ -156,7 +109,7 @@ static int bundle_objects(const state *st, const owned *items, Py_ssize_t count,
 }
 
 int capture_keep(const state *st, cch_stream *stream, void *box, owners *used, PyThreadState **thread, bool *raised) {
-  const owned *items = owners_items(used);
+  const owned *items = used->items;
   void *few[OWNERS_INLINE + 2], **boxes = few;
   size_t count = 0;
   cch_bundle *objects = NULL;

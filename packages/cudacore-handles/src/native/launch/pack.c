@@ -24,14 +24,6 @@ const param_rules rules_of_kinds[] = {
 
 /* ---- messages ---- */
 
-#define HAS_BYTE "%U has %zd byte, but the parameter has %u"
-#define HAS_BYTES "%U has %zd bytes, but the parameter has %u"
-#define PASS_A_NUMBER "pass a Python number, such as value.item(), which is converted, or a scalar of that size"
-
-int raise_size_mismatch(const destination *to, PyObject *value, Py_ssize_t given) {
-  return raise_about(PyExc_TypeError, given == 1 ? HAS_BYTE : HAS_BYTES, value, given, to->size);
-}
-
 static void raise_wrong_count(const layout *params, const values *values_given) {
   const Py_ssize_t given = values_given->count;
   char sizes[LISTED_SIZES * sizeof "4294967295, " + sizeof "..."];
@@ -136,51 +128,6 @@ static int look_up(const state *st, PyObject *value, type_entry *how) {
   return found < 0 ? -1 : 0;
 }
 
-static int raise_other_size(const destination *to, PyObject *value, Py_ssize_t given) {
-  switch (to->kind) {
-  case PARAM_POINTER:
-    return raise_about(PyExc_TypeError,
-                       "%U has %zd bytes, but the parameter is a pointer of %u; pass an array, a buffer, or the "
-                       "address as an int",
-                       value, given, to->size);
-  case PARAM_UNKNOWN:
-    return raise_about(PyExc_TypeError, given == 1 ? HAS_BYTE "; " PASS_A_NUMBER : HAS_BYTES "; " PASS_A_NUMBER, value,
-                       given, to->size);
-  default:
-    return raise_size_mismatch(to, value, given);
-  }
-}
-
-static inline int pack_by_sort(const destination *to, PyObject *value, const type_entry *how) {
-  switch (how->packing) {
-  case PACKING_FLOAT:
-    return pack_float_like(to, value);
-  case PACKING_COMPLEX:
-    return pack_complex_like(to, value);
-  case PACKING_BOOL:
-    return pack_bool_like(to, value);
-  default:
-    return pack_integer_like(to, value, how);
-  }
-}
-
-static int pack_number(const destination *to, PyObject *value, const type_entry *how) {
-  if (how->itemsize && how->itemsize != to->size && needs_same_size(to, how))
-    return raise_other_size(to, value, how->itemsize);
-  destination raw;
-  if (how->itemsize && kind_takes(to, TAKES_BYTES)) { /* it has the size of the parameter: its bytes are copied */
-    raw = *to;
-    raw.kind = how->packing == PACKING_FLOAT ? PARAM_FLOAT : PARAM_UNKNOWN;
-    to = &raw;
-  }
-  if (!how->has_value)
-    return pack_by_sort(to, value, how);
-  PyObject *content = PyObject_GetAttr(value, to->st->names.value); /* of a ctypes scalar, for example */
-  int status = content ? pack_by_sort(to, content, how) : -1;
-  Py_XDECREF(content);
-  return status;
-}
-
 int pack_answer(const destination *to, PyObject *value, PyObject *answer) {
   if (!answer)
     return -1;
@@ -242,17 +189,20 @@ static inline void forget(type_entry *last) {
 }
 
 static int pack_registered(const destination *to, PyObject *value, type_entry *last) {
+  type_entry known;
+  const type_entry *how = last;
   if ((PyObject *)Py_TYPE(value) == to->st->faces.buffer)
     return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
   if (last->type != Py_TYPE(value)) {
-    type_entry known;
-    if (types_read_code(to->st, Py_TYPE(value), &known))
-      return pack_by_entry(to, value, &known);
-    forget(last);
-    if (look_up(to->st, value, last) < 0)
-      return -1;
+    if (types_read_code(to->st, Py_TYPE(value), &known)) {
+      how = &known;
+    } else {
+      forget(last);
+      if (look_up(to->st, value, last) < 0)
+        return -1;
+    }
   }
-  return pack_by_entry(to, value, last);
+  return pack_by_entry(to, value, how);
 }
 
 /* The caller calls forget(). */
@@ -278,7 +228,7 @@ int read_layout(PyObject *object, layout *out) {
   if (length % (Py_ssize_t)sizeof(param))
     return raise_error(PyExc_ValueError,
                        "layout must be an array of (offset, size, kind) of 4 bytes each, not %zd bytes", length);
-  layout params = {PyBytes_AsString(object), length / (Py_ssize_t)sizeof(param), 0, true};
+  layout params = {PyBytes_AsString(object), length / (Py_ssize_t)sizeof(param), 0, 0};
   uint64_t end = 0;
   for (Py_ssize_t i = 0; i < params.count; i++) {
     param p = param_at(&params, i);
@@ -288,7 +238,8 @@ int read_layout(PyObject *object, layout *out) {
       return raise_error(PyExc_ValueError, "layout: parameter %zd has the kind %u; it must be less than %d", i, p.kind,
                          PARAM_KIND_COUNT);
     bool address = p.kind == PARAM_UNKNOWN || rules_of_kinds[p.kind].takes & IS_POINTER;
-    params.addresses &= address && p.size == 8 && p.offset == end;
+    if (params.addresses == i && address && p.size == 8 && p.offset == end)
+      params.addresses++;
     end = (uint64_t)p.offset + p.size;
   }
   params.total = end;
@@ -297,21 +248,43 @@ int read_layout(PyObject *object, layout *out) {
 }
 
 /*
- * Packs arguments until one is not an int, or does not fit into 64 bits without a sign. Returns the number packed. Runs
- * no Python code. On CPython 3.12, PyLong_AsLongLongAndOverflow() takes 1.6 times as long.
+ * Most arguments of most launches are ints and Buffers for parameters that accept any address. They need none of the
+ * code above. Each of these functions packs arguments from the one with an index on, and returns the index of the first
+ * one that it does not pack.
  */
-static Py_ssize_t pack_pointers(const values *given, unsigned char *out) {
-  Py_ssize_t i = 0;
-  for (; i < given->count; ++i) {
-    PyObject *value = value_at(given, i);
+
+/*
+ * Packs ints that fit into 64 bits without a sign. Runs no Python code. On CPython 3.12, PyLong_AsLongLongAndOverflow()
+ * takes 1.6 times as long. This is not inlined, so that the loop has the registers for itself.
+ */
+__attribute__((noinline)) static Py_ssize_t pack_ints(const values *values_given, Py_ssize_t i, Py_ssize_t count,
+                                                      unsigned char *out) {
+  const values given = *values_given;
+  for (; i < count; ++i) {
+    PyObject *value = value_at(&given, i);
     if (!PyLong_CheckExact(value))
       break;
     size_t number = PyLong_AsSize_t(value);
-    if (number == (size_t)-1 && PyErr_Occurred()) { /* negative or too large: the code below decides what to do */
+    if (number == (size_t)-1 && PyErr_Occurred()) { /* negative or too large: pack_value() decides what to do */
       PyErr_Clear();
       break;
     }
     memcpy(out + 8 * i, &number, sizeof number);
+  }
+  return i;
+}
+
+/* Packs Buffers. Returns -1 with an exception on failure. */
+static Py_ssize_t pack_buffers(const state *st, const layout *params, const values *given, Py_ssize_t i,
+                               unsigned char *out, owners *keep, int device) {
+  for (; i < params->addresses; ++i) {
+    PyObject *value = value_at(given, i);
+    if ((PyObject *)Py_TYPE(value) != st->faces.buffer)
+      break;
+    if (pack_memory(st, device, keep, (int)i, value, out + 8 * i) < 0) {
+      name_argument(st, i);
+      return -1;
+    }
   }
   return i;
 }
@@ -321,8 +294,14 @@ int pack_values(const state *st, const layout *params, values given, unsigned ch
     raise_wrong_count(params, &given);
     return -1;
   }
-  /* Most arguments of most launches are pointers given as integers. They need none of the code below. */
-  Py_ssize_t first = params->addresses ? pack_pointers(&given, out) : 0;
+  Py_ssize_t first = 0, before = -1;
+  while (first > before && first < params->addresses) {
+    before = first;
+    first = pack_ints(&given, first, params->addresses, out);
+    first = pack_buffers(st, params, &given, first, out, keep, device);
+  }
+  if (first < 0)
+    return -1;
   uint64_t end = 8 * (uint64_t)first;
   type_entry last;
   int status = 0;
@@ -332,7 +311,7 @@ int pack_values(const state *st, const layout *params, values given, unsigned ch
     if (p.offset != end)
       memset(out + end, 0, p.offset - end);
     end = (uint64_t)p.offset + p.size;
-    const destination to = {st, out + p.offset, p.size, p.kind, p.element, i, keep, device};
+    const destination to = {st, out + p.offset, p.size, p.kind, p.element, (int)i, keep, device};
     status = pack_value(&to, value_at(&given, i), &last);
     if (status < 0)
       name_argument(st, i);
@@ -347,7 +326,7 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
     return raise_error(PyExc_IndexError, "argument %zd is out of range: the kernel takes %zd argument%s", index,
                        params->count, plural((uint64_t)params->count));
   param p = param_at(params, index);
-  const destination to = {st, out + p.offset, p.size, p.kind, p.element, index, keep, device};
+  const destination to = {st, out + p.offset, p.size, p.kind, p.element, (int)index, keep, device};
   type_entry last;
   last.type = NULL;
   int status = pack_value(&to, value, &last);

@@ -15,7 +15,7 @@ typedef struct destination {
   uint32_t size;
   uint16_t kind;    /* param_kind */
   uint16_t element; /* the type that the parameter points to; 0: any type */
-  Py_ssize_t index;
+  int index;
   owners *keep;
   int device; /* the ordinal of the launch's device, or UNCHECKED_DEVICE */
 } destination;
@@ -46,22 +46,50 @@ int pack_converted(const destination *to, PyObject *value, PyObject *converter);
 int pack_int(const destination *to, PyObject *value); /* an int, or a subclass of it */
 int pack_double(const destination *to, double number);
 
-/* Pack values of registered types. They run Python code. */
-int pack_integer_like(const destination *to, PyObject *value, const type_entry *how);
-int pack_float_like(const destination *to, PyObject *value);
-int pack_complex_like(const destination *to, PyObject *value);
-int pack_bool_like(const destination *to, PyObject *value);
-
-/*
- * Returns whether the size of a scalar must equal that of the parameter, because its bytes are copied or the parameter
- * is a pointer.
- */
-bool needs_same_size(const destination *to, const type_entry *how);
+/* Packs a value of a registered type of numbers. Runs Python code. */
+int pack_number(const destination *to, PyObject *value, const type_entry *how);
 
 /* ---- arrays.c: addresses of memory. Run Python code ---- */
 
+/* Has Python code check that the device of a launch can access memory of another device. -1 with an exception. */
+int check_other_device(const state *st, int device, PyObject *value, uint64_t address);
+
+/* Checks that a launch on `device` can access memory that is already kept: that of `value`, which is on `place`. */
+static inline int check_access(const state *st, int device, PyObject *value, uint64_t address, int place) {
+  /* An empty array has no address, so no device is compared. */
+  return device == UNCHECKED_DEVICE || place == device || place == ANY_DEVICE || address == 0
+             ? 0
+             : check_other_device(st, device, value, address);
+}
+
+/*
+ * A buffer remembers where its memory is: the device, as FIRST_PLACE + its number, and whether the memory can be lost.
+ * This function returns that for an open buffer.
+ */
+enum { FIRST_PLACE = 1 - UNKNOWN_DEVICE, CAN_BE_LOST = 1 << 16, PLACES = CAN_BE_LOST - 1 };
+size_t find_place(buffer *self);
+
+/* Keeps the memory of a buffer, and stores its address in `out`. Returns -1 with an exception on failure. */
+static inline int pack_memory(const state *st, int device, owners *keep, int index, PyObject *value,
+                              unsigned char *out) {
+  buffer *self = (buffer *)value;
+  uint64_t address;
+  if (owners_add_memory(keep, index, value, &address) < 0)
+    return -1;
+  size_t place = shared_get(&self->place);
+  if (place == 0)
+    place = find_place(self);
+  if (place & CAN_BE_LOST && check_status(st, cch_deviceptr_check(self->base.box)) < 0)
+    return -1;
+  memcpy(out, &address, sizeof address);
+  return check_access(st, device, value, address, (int)(place & PLACES) - FIRST_PLACE);
+}
+
 /* Checks that the parameter accepts an address. Returns -1 with an exception on failure. */
-int check_takes_address(const destination *to, PyObject *value);
+int raise_takes_no_address(const destination *to, PyObject *value);
+static inline int check_takes_address(const destination *to, PyObject *value) {
+  return to->size == 8 && kind_takes(to, TAKES_MEMORY) ? 0 : raise_takes_no_address(to, value);
+}
 int pack_null(const destination *to);
 int pack_buffer(const destination *to, PyObject *value);
 int pack_array(const destination *to, PyObject *value, const type_entry *how);

@@ -48,7 +48,7 @@ static void kept_unref(kept *self) {
 
 /* Raises if an argument was closed since it was packed, or if its memory was lost. */
 static int check_open(const state *st, kept *self) {
-  owned *items = owners_items(&self->owners);
+  const owned *items = self->owners.items;
   for (Py_ssize_t i = 0; i < self->owners.count; i++) {
     if (items[i].box == NULL)
       continue;
@@ -86,13 +86,12 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   }
   if (is_builder)
     self->gate = Py_NewRef(stream);
-  self->device = device_of_stream(self->stream);
   self->params = ((kernel *)face)->params;
   self->config = Py_NewRef(settings);
   self->kernel = Py_NewRef(face);
   self->block = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)self->params.total);
   self->lock = self->block ? PyMemoryView_FromObject(self->block) : NULL;
-  self->kept = self->lock && find_device_for_memory_checks(st, self->device, &self->device) == 0 ? kept_new() : NULL;
+  self->kept = self->lock && find_device_for_memory_checks(st, self->stream, &self->device) == 0 ? kept_new() : NULL;
   /* The new block is private, so it can be written while Python code runs. */
   if (self->kept == NULL ||
       pack_values(st, &self->params, (values){.tuple = args, .count = PyTuple_Size(args)},
@@ -165,11 +164,11 @@ done:
 
 /* Adds the owners of all arguments but one to a list, with references of their own. -1 with an exception on failure. */
 static int add_others(owners *to, owners *from, Py_ssize_t except) {
-  const owned *items = owners_items(from);
+  const owned *items = from->items;
   int status = 0;
   for (Py_ssize_t i = 0; i < from->count && status == 0; i++)
     if (items[i].index != except)
-      status = owners_add(to, items[i].index, cch_ref(items[i].box), Py_XNewRef(items[i].object));
+      status = owners_add(to, (owned){cch_ref(items[i].box), Py_XNewRef(items[i].object), items[i].index, HELD});
   return status;
 }
 
@@ -225,9 +224,9 @@ static int prepared_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(self->kernel);
   /* Objects that launches in progress share are not visited, so that they are not collected as garbage. */
   if (self->kept != NULL && shared_get(&self->kept->references) == 1) {
-    owned *items = owners_items(&self->kept->owners);
-    for (Py_ssize_t i = 0; i < self->kept->owners.count; i++)
-      Py_VISIT(items[i].object);
+    const owners *owned = &self->kept->owners;
+    for (Py_ssize_t i = 0; i < owned->count; i++)
+      Py_VISIT(owned->items[i].object);
   }
   return 0;
 }

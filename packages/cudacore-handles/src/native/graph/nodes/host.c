@@ -53,7 +53,7 @@ int read_callback(state *st, const node_arguments *arguments, node_params *out) 
     for (Py_ssize_t i = 0; i < PyTuple_Size(keepers) && status == 0; i++) {
       PyObject *keeper = PyTuple_GetItem(keepers, i);
       Py_INCREF(keeper);
-      status = owners_add(&keep, 0, NULL, keeper);
+      status = owners_add(&keep, (owned){NULL, keeper, 0, HELD});
     }
     status = take_bundle(st, &keep, out, status);
   }

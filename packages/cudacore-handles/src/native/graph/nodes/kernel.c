@@ -60,7 +60,7 @@ int read_launch(state *st, const node_arguments *arguments, node_params *out) {
   int status = -1, device;
   if (block == NULL)
     PyErr_NoMemory();
-  else if (find_device_for_memory_checks(st, CURRENT_DEVICE, &device) == 0)
+  else if (find_device_for_memory_checks(st, NULL, &device) == 0)
     status = pack_values(st, &layout, arguments->rest, block, &keep, device);
   params->args = block;
   params->args_size = (size_t)layout.total;

@@ -86,13 +86,13 @@ static int read_owned_address(const state *st, PyObject *value, PyObject *owner,
     keeper = NULL;
   if (keeper == NULL || !is_handle(st, keeper)) {
     Py_XINCREF(keeper);
-    return owners_add(keep, 0, NULL, keeper);
+    return owners_add(keep, (owned){NULL, keeper, 0, HELD});
   }
   void *box = handle_hold(keeper); /* keeps the memory alive, but not the face */
   if (box == NULL)
     return -1;
   out->size = rest_of(box, out->address);
-  return owners_add(keep, 0, box, NULL);
+  return owners_add(keep, (owned){box, NULL, 0, HELD});
 }
 
 /*
@@ -123,7 +123,7 @@ static int read_array(const state *st, PyObject *value, PyObject *owner, owners 
   size_t size = cch_array_size(box);
   int status = cch_array_describe(&desc, box);
   out->array = cch_array_raw(box);
-  if (owners_add(keep, 0, box, NULL) < 0)
+  if (owners_add(keep, (owned){box, NULL, 0, HELD}) < 0)
     return -1;
   if (check_status(st, status) < 0)
     return -1;
