@@ -142,7 +142,7 @@ def target(on_sim: bool) -> str:
 
 def driver_version() -> tuple[int, int]:
     """Return the CUDA version that the driver supports."""
-    from cudacore_handles._base.driver_version import driver_version
+    from cudacore_handles._base.driver_calls import driver_version
 
     version = driver_version()
     return version // 1000, version % 1000 // 10

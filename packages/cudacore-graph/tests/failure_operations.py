@@ -12,7 +12,7 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._base.errors import call_driver
+from bindings import call_bindings
 from cudacore_handles._stream.stream import is_capturing
 from failing_calls import ON_THE_WAY, Operation
 from pytest_cudacore import driver_version
@@ -424,12 +424,12 @@ captures(
 def begin_foreign(w: World) -> str:
     from cuda.bindings import driver
 
-    call_driver("cuStreamBeginCapture", w.stream.handle, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
+    call_bindings("cuStreamBeginCapture", w.stream.handle, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
     return OTHERS
 
 
 def end_foreign(w: World, _: object) -> None:
-    call_driver("cuGraphDestroy", call_driver("cuStreamEndCapture", w.stream.handle))
+    call_bindings("cuGraphDestroy", call_bindings("cuStreamEndCapture", w.stream.handle))
 
 
 # If another library began the capture, a CUDA user object keeps what the graph uses.

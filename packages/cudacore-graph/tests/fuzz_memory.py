@@ -17,9 +17,11 @@ import faulthandler
 import gc
 import os
 import random
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,9 @@ from graph_tools import ONE, PTX
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._base.errors import call_driver
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "tests"))
+from bindings import call_bindings
 
 SIZES = (64, 256, 4096)
 STEPS = 60  # of a program
@@ -40,13 +44,13 @@ class ForeignStream:
     def __init__(self) -> None:
         from cuda.bindings import driver
 
-        self.raw = call_driver("cuStreamCreate", driver.CUstream_flags.CU_STREAM_NON_BLOCKING.value)
+        self.raw = call_bindings("cuStreamCreate", driver.CUstream_flags.CU_STREAM_NON_BLOCKING.value)
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, int(self.raw)
 
     def __del__(self) -> None:
-        call_driver("cuStreamDestroy", self.raw)
+        call_bindings("cuStreamDestroy", self.raw)
 
 
 class Place:
@@ -297,7 +301,7 @@ class Program:
         if foreign:
             from cuda.bindings import driver
 
-            call_driver(
+            call_bindings(
                 "cuStreamBeginCapture", stream.handle, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
             )
         else:
@@ -323,9 +327,9 @@ class Program:
                 effects.append(lambda values=values, amount=amount: add(values, amount))
         self.log("end the capture")
         if foreign:
-            raw = call_driver("cuStreamEndCapture", stream.handle)
-            graph: Any = call_driver("cuGraphInstantiate", raw, 0)
-            call_driver("cuGraphDestroy", raw)
+            raw = call_bindings("cuStreamEndCapture", stream.handle)
+            graph: Any = call_bindings("cuGraphInstantiate", raw, 0)
+            call_bindings("cuGraphDestroy", raw)
         else:
             if len(branches) > 1:
                 builder = cg.GraphBuilder.join(*branches)
@@ -343,7 +347,7 @@ class Program:
             if isinstance(graph, cg.Graph):
                 graph.launch(stream)
             else:
-                call_driver("cuGraphLaunch", graph, stream.__cuda_stream__()[1])
+                call_bindings("cuGraphLaunch", graph, stream.__cuda_stream__()[1])
 
         # The graph keeps memory whose buffers were closed, so it can be launched at any time.
         self.do(self.place_on(device), f"launch a graph of {len(effects)} nodes", work, *roots)
@@ -360,7 +364,7 @@ class Program:
                 if waits:
                     self.settle(root)
             if not isinstance(graph, cg.Graph):
-                call_driver("cuGraphExecDestroy", graph)
+                call_bindings("cuGraphExecDestroy", graph)
 
     # ---- comparisons
 

@@ -12,7 +12,7 @@ from graph_tools import ONE, Numbers, launch
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._base.errors import call_driver
+from bindings import call_bindings
 from pytest_cudacore import driver_version
 
 
@@ -319,7 +319,7 @@ class TestOptions:
         graph.launch(stream)
         graph.launch(stream)
         stream.sync()
-        call_driver("cuMemFree", memory)  # memory that the last launch has left allocated
+        call_bindings("cuMemFree", memory)  # memory that the last launch has left allocated
 
     def test_launched_again_with_memory(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
         """The error would not say how to relaunch a graph whose memory has not been freed."""
@@ -329,10 +329,10 @@ class TestOptions:
         with pytest.raises(ch.CUDAError, match="auto_free_on_launch=True"):
             graph.launch(stream)
         stream.sync()
-        call_driver("cuMemFree", memory)
+        call_bindings("cuMemFree", memory)
         graph.launch(stream)
         stream.sync()
-        call_driver("cuMemFree", memory)
+        call_bindings("cuMemFree", memory)
 
     def test_bad_input(self, definition: cg.GraphDefinition) -> None:
         """Meaningless options would be accepted."""

@@ -234,7 +234,7 @@ def code_create(world: World, rng: random.Random, lane: Lane) -> object:
 def code_properties(world: World, rng: random.Random, lane: Lane) -> None:
     code = rng.choice(world.codes)
     repr(code), hash(code)
-    world.exports.append(code._library())
+    world.exports.append(code._raw())
 
 
 @operation

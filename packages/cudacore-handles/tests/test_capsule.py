@@ -16,7 +16,7 @@ import pytest
 from kernel_sources import PTX
 
 import cudacore_handles as ch
-from cudacore_handles._base.errors import call_driver
+from bindings import call_bindings
 from cudacore_handles._base.handle import adopt
 from cudacore_handles._cffi import ffi, lib
 
@@ -78,7 +78,7 @@ def test_there_and_back(device: ch.Device, kind: str) -> None:
 
 def test_an_event_of_an_unknown_context(device: ch.Device, stream: ch.Stream) -> None:
     """For an event with an unknown context, reading the context would raise an error about addresses."""
-    raw = call_driver("cuEventCreate", 0)
+    raw = call_bindings("cuEventCreate", 0)
     out = ffi.new("cch_event **")
     assert lib.cch_event_wrap(out, ffi.cast("CUevent", int(raw)), ffi.NULL, ffi.NULL) == 0
     event = adopt(ch.Event, out)
@@ -86,7 +86,7 @@ def test_an_event_of_an_unknown_context(device: ch.Device, stream: ch.Stream) ->
     assert event.device is None
     stream.record(event)
     event.sync()
-    call_driver("cuEventDestroy", raw)
+    call_bindings("cuEventDestroy", raw)
 
 
 @pytest.mark.parametrize("kind", ["stream", "event", "deviceptr"])

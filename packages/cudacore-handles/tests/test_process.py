@@ -208,7 +208,7 @@ def of_its_own(name):
 uses = [of_its_own(f"{name} *") for name in (
     "cch_error", "cch_code", "cch_node_spec", "cch_kernel_node", "cch_report_fn", "cch_graph *", "cch_resource",
 )]
-uses += [lambda: lib.cch_error_last().code, lambda: ffi.callback("cch_shared_bytes_fn", int)]
+uses += [lambda: lib.cch_error_last().code, lambda: ffi.callback("cch_search_fn", int)]
 
 gc.collect()
 gc.freeze()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, SupportsIndex
 
 from cudacore_handles import Buffer, CUDAError, Device, IsStreamType, Stream
-from cudacore_handles._sdk import Closing, adopt, as_address, bindings, call_driver, check, lib, out_box
+from cudacore_handles._sdk import Closing, adopt, as_address, call_driver, check, ffi, lib, out_box
 from cudacore_handles._sdk.graph import (
     AccessibleMemoryResource,
     Attribute,
@@ -41,12 +41,12 @@ class GraphMemoryResourceAttributes(MemoryAttributes):
         return self
 
     def _read(self, attribute: Attribute[Any]) -> int:
-        number = bindings().CUgraphMem_attribute(attribute.number)
-        return int(call_driver("cuDeviceGetGraphMemAttribute", self._device_id, number))
+        out = ffi.new("uint64_t *")
+        call_driver("cuDeviceGetGraphMemAttribute", self._device_id, attribute.number, out)
+        return int(out[0])
 
     def _write(self, attribute: Setting[Any], value: int) -> None:
-        number = bindings().CUgraphMem_attribute(attribute.number)
-        call_driver("cuDeviceSetGraphMemAttribute", self._device_id, number, bindings().cuuint64_t(value))
+        call_driver("cuDeviceSetGraphMemAttribute", self._device_id, attribute.number, ffi.new("uint64_t *", value))
 
     def _title(self) -> str:
         return f"Graph memory of device {self._device_id}"
@@ -127,7 +127,7 @@ class GraphMemoryResource(AccessibleMemoryResource, Closing):
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Free memory in the graph that is being captured (cuMemFreeAsync)."""
         accepted = Stream_accept(stream, allow_stream_protocol=True)
-        call_driver("cuMemFreeAsync", as_address(ptr, "ptr must be an int, the memory's address"), accepted.handle)
+        call_driver("cuMemFreeAsync", as_address(ptr, "ptr must be an int, the memory's address"), accepted)
 
     def close(self) -> None:
         """Do nothing, because the memory belongs to the device."""

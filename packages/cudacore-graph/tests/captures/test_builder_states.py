@@ -18,8 +18,8 @@ from graph_tools import MODES, ONE, Numbers, launch, on_another_thread
 
 import cudacore_graph as cg
 import cudacore_handles as ch
+from bindings import call_bindings
 from cudacore_graph._capture import Capture
-from cudacore_handles._base.errors import call_driver
 from cudacore_handles._stream.stream import is_capturing
 
 
@@ -147,7 +147,7 @@ class TestStates:
         builder = stream.create_graph_builder().begin_building(mode)
         if mode == "global":
             with pytest.raises(ch.CUDAError, match=r"in the capture's mode: begin_building\('relaxed'\) allows it$"):
-                call_driver("cuMemAlloc", 64)
+                call_bindings("cuMemAlloc", 64)
         else:
             with pytest.raises(ch.CUDAError):
                 stream.sync()

@@ -14,7 +14,7 @@ import pytest
 from graph_tools import ONE, USES, DeviceArray, Numbers, wait_until
 
 import cudacore_handles as ch
-from cudacore_handles._base.errors import call_driver
+from bindings import call_bindings
 
 MODES = ("GLOBAL", "THREAD_LOCAL", "RELAXED")
 
@@ -27,23 +27,23 @@ class Foreign:
 
         self.stream, self.driver = stream, driver
         mode_value = getattr(driver.CUstreamCaptureMode, f"CU_STREAM_CAPTURE_MODE_{mode}")
-        call_driver("cuStreamBeginCapture", stream.handle, mode_value)
+        call_bindings("cuStreamBeginCapture", stream.handle, mode_value)
         self.graph: Any = None
         self.executable: Any = None
 
     def end(self) -> None:
-        self.graph = call_driver("cuStreamEndCapture", self.stream.handle)
-        self.executable = call_driver("cuGraphInstantiate", self.graph, 0)
+        self.graph = call_bindings("cuStreamEndCapture", self.stream.handle)
+        self.executable = call_bindings("cuGraphInstantiate", self.graph, 0)
 
     def run(self) -> None:
-        call_driver("cuGraphLaunch", self.executable, self.stream.handle)
+        call_bindings("cuGraphLaunch", self.executable, self.stream.handle)
         self.stream.sync()
 
     def close(self) -> None:
         if self.graph is not None:
-            call_driver("cuGraphDestroy", self.graph)
+            call_bindings("cuGraphDestroy", self.graph)
         if self.executable is not None:
-            call_driver("cuGraphExecDestroy", self.executable)
+            call_bindings("cuGraphExecDestroy", self.executable)
 
 
 def check_kept(capture: Foreign, alive: weakref.ref[Any], numbers: Numbers, value: int) -> None:
@@ -174,7 +174,7 @@ def test_a_capture_of_others_that_comes_to_nothing(
         with pytest.raises(ch.CUDAError):
             capture.end()
     else:
-        call_driver("cuGraphDestroy", call_driver("cuStreamEndCapture", stream.handle))
+        call_bindings("cuGraphDestroy", call_bindings("cuStreamEndCapture", stream.handle))
     assert wait_until(lambda: alive() is None)
     ch.launch(stream, ONE, add, numbers.buffer, 1)
     stream.sync()
@@ -186,7 +186,7 @@ def test_a_capture_that_others_end_and_begin_again(device: ch.Device, add: ch.Ke
     stream = device.create_stream()
     builder = stream.create_graph_builder().begin_building()
     ch.launch(builder, ONE, add, numbers.at(0), 1)
-    ended = call_driver("cuStreamEndCapture", stream.handle)
+    ended = call_bindings("cuStreamEndCapture", stream.handle)
     owner = Foreign.__new__(Foreign)
     alive = weakref.ref(owner)
     memory = ch.Buffer.from_handle(numbers.at(0), 64, owner=owner)
@@ -195,7 +195,7 @@ def test_a_capture_that_others_end_and_begin_again(device: ch.Device, add: ch.Ke
     del memory, owner
     capture.end()
     builder.close()
-    call_driver("cuGraphDestroy", ended)
+    call_bindings("cuGraphDestroy", ended)
     check_kept(capture, alive, numbers, 2)
 
 

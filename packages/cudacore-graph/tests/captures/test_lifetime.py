@@ -17,7 +17,7 @@ from graph_tools import MODES, ONE, USES, Numbers, kinds_of, new_kernel, wait_un
 import cudacore_graph as cg
 import cudacore_handles as ch
 import cudacore_handles.texture as ct
-from cudacore_handles._base.errors import call_driver
+from bindings import call_bindings
 from cudacore_handles._driver.device import _memory_resources
 from cudacore_handles._memory.resource import _SynchronousMemoryResource
 from pytest_cudacore import driver_version
@@ -37,9 +37,9 @@ class Made:
 
         self.shared = ch.DeviceMemoryResource(device, {"ipc_enabled": True})
         self.sharable = self.shared.allocate(64, stream=self.other)
-        address = int(call_driver("cuMemAllocManaged", 64, 1))
+        address = int(call_bindings("cuMemAllocManaged", 64, 1))
         self.advised = ch.ManagedBuffer.from_handle(address, 64)
-        weakref.finalize(self, call_driver, "cuMemFree", address)
+        weakref.finalize(self, call_bindings, "cuMemFree", address)
         self.managed = self.advised  # for drivers without pools of managed memory
         if driver_version() >= (13, 0):
             self.managed = ch.ManagedMemoryResource().allocate(64, stream=self.other)

@@ -11,7 +11,7 @@ from graph_tools import ONE, Numbers, Run, wait_until
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_handles._base.errors import call_driver
+from bindings import call_bindings
 
 
 def test_clone(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
@@ -126,7 +126,7 @@ def test_clone_after_other_code_destroyed_nodes(device: ch.Device, add: ch.Kerne
     assert [len(graph.nodes()) for graph in inner] == [1, 1]
     assert int(definition.handle)
     for node in nodes[:2]:
-        call_driver("cuGraphDestroyNode", node.handle)
+        call_bindings("cuGraphDestroyNode", node.handle)
     copy = definition.copy()
     del definition, inner, nodes, child
     assert len(copy.nodes()) == 1

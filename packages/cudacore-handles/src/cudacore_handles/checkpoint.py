@@ -12,8 +12,9 @@ from typing import Any
 
 from cudacore_handles._base import results
 from cudacore_handles._base.address import check_int
-from cudacore_handles._base.driver_version import need_driver
+from cudacore_handles._base.driver_calls import driver_status, need_driver
 from cudacore_handles._base.errors import CUDAError, last_error
+from cudacore_handles._base.handle import address
 from cudacore_handles._base.module_attributes import finish_module as _finish_module
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles.typing import ProcessStateType
@@ -25,6 +26,8 @@ _finish_module(globals())
 
 _STATES = tuple(ProcessStateType)  # in the order of CUprocessState
 _MAX_TIMEOUT = 2**32 - 1
+# CUcheckpointLockArgs begins with the timeout, CUcheckpointRestoreArgs with the address of pairs and their number.
+_ARGUMENTS = "uint64_t[8]"
 _ORDER = "A running process is locked, checkpointed, restored and unlocked, in this order"
 _BUSY = (
     "Work that it submitted is still running. Wait longer (timeout_ms=0: as long as it takes), or lock the process "
@@ -87,7 +90,7 @@ class Process:
     @property
     def state(self) -> ProcessStateType:
         """ProcessStateType: The state of the process (cuCheckpointProcessGetState)."""
-        return _STATES[self._get(lib.cch_checkpoint_state)]
+        return _STATES[self._get("cuCheckpointProcessGetState")]
 
     @property
     def restore_thread_id(self) -> int:
@@ -95,7 +98,7 @@ class Process:
 
         Programs that save the memory of the host, such as CRIU, need this id.
         """
-        return self._get(lib.cch_checkpoint_restore_thread)
+        return self._get("cuCheckpointProcessGetRestoreThreadId")
 
     def lock(self, timeout_ms: int = 0) -> None:
         """Lock the process: from then on, its CUDA calls wait (cuCheckpointProcessLock).
@@ -129,7 +132,7 @@ class Process:
         if self._pid == os.getpid():
             warnings.warn(_IS_CALLER, RuntimeWarning, stacklevel=2)
             gc.collect()
-        status = lib.cch_checkpoint_lock(self._pid, timeout)
+        status = driver_status("cuCheckpointProcessLock", self._pid, ffi.new(_ARGUMENTS, [timeout]))
         if status == lib.CCH_NOT_READY:
             meaning = f"process {self._pid} was not locked within {timeout} ms, and runs on"
             raise CUDAError("cuCheckpointProcessLock", status, "CUDA_ERROR_NOT_READY", meaning, hint=_BUSY)
@@ -143,7 +146,7 @@ class Process:
         CUDAError
             When the process is not locked.
         """
-        self._check(lib.cch_checkpoint_save(self._pid))
+        self._check(driver_status("cuCheckpointProcessCheckpoint", self._pid, 0))
 
     def restore(self, gpu_mapping: Mapping[Any, Any] | None = None) -> None:
         """Restore the GPU state of the checkpointed process, and leave it locked (cuCheckpointProcessRestore).
@@ -165,7 +168,9 @@ class Process:
         pairs = b"" if gpu_mapping is None else _uuids_of(gpu_mapping)
         if pairs:
             need_driver(13000, "cuCheckpointProcessRestore", "Older ones restore to the same GPUs: omit gpu_mapping")
-        self._check(lib.cch_checkpoint_restore(self._pid, pairs or ffi.NULL, len(pairs) // 32))
+        uuids = ffi.from_buffer(pairs)
+        mapping = ffi.new(_ARGUMENTS, [address(uuids), len(pairs) // 32]) if pairs else ffi.NULL
+        self._check(driver_status("cuCheckpointProcessRestore", self._pid, mapping))
 
     def unlock(self) -> None:
         """Let the locked process run (cuCheckpointProcessUnlock).
@@ -175,11 +180,11 @@ class Process:
         CUDAError
             When the process is not locked.
         """
-        self._check(lib.cch_checkpoint_unlock(self._pid))
+        self._check(driver_status("cuCheckpointProcessUnlock", self._pid, 0))
 
-    def _get(self, function: Any) -> int:
+    def _get(self, function: str) -> int:
         out = ffi.new("int *")
-        self._check(function(out, self._pid))
+        self._check(driver_status(function, self._pid, out))
         return int(out[0])
 
     def _check(self, status: int) -> None:
@@ -195,7 +200,7 @@ class Process:
         if status != results.ILLEGAL_STATE:
             return ""
         out = ffi.new("int *")
-        if lib.cch_checkpoint_state(out, self._pid):
+        if driver_status("cuCheckpointProcessGetState", self._pid, out):
             return _ORDER
         return f"The process is {_STATES[out[0]]}. {_ORDER}"
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import cudacore_handles as ch
-from cudacore_handles._base.errors import call_driver, check, closed
+from cudacore_handles._base.driver_calls import call_driver, device_number, query_driver
+from cudacore_handles._base.errors import check, closed, driver_error
 from cudacore_handles._cffi import ffi, lib
 from threads_at_once import GIL
 
@@ -107,74 +108,56 @@ def test_closed_names_the_class() -> None:
     assert str(error) == "LaunchConfig has been closed; make a new one"
 
 
-# ---- the two functions that raise a CUDAError
+# ---- the functions that raise a CUDAError
 
 
-@pytest.fixture
-def answer(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Give a function that adds a made-up function ``cuCall``, which returns the given result, to cuda.bindings."""
-    from cuda.bindings import driver
-
-    return lambda *result: monkeypatch.setattr(driver, "cuCall", lambda *args: result, raising=False)
-
-
-def test_success_is_silent(answer: Callable[..., None]) -> None:
-    """A successful call would raise an error, or its return values would be lost."""
+def test_success_is_silent(device: ch.Device) -> None:
+    """A successful call would raise an error, or its result would be lost."""
     check(0)
-    for result, value in (((0,), None), ((0, 7), 7), ((0, 7, "x"), (7, "x"))):
-        answer(*result)
-        assert call_driver("cuCall", 1, 2) == value
+    assert query_driver("cuDeviceGetAttribute", 10, 0) == device.properties.warp_size
 
 
-def test_failure_of_a_binding_names_the_operation(answer: Callable[..., None]) -> None:
-    """A failed driver call of cuda.bindings would be ignored, or its error would not name the call."""
-    answer(1, None)
-    with pytest.raises(ch.CUDAError, match=r"^cuCall: CUDA_ERROR_\w+ \(1\): ") as caught:
-        call_driver("cuCall")
-    assert (caught.value.operation, caught.value.code) == ("cuCall", 1)
+def test_failure_of_the_driver_names_the_operation(device: ch.Device) -> None:
+    """A failed call of the driver would be ignored, or its error would not name the call."""
+    with pytest.raises(ch.CUDAError, match=r"^cuDeviceGet: CUDA_ERROR_INVALID_DEVICE \(101\): ") as caught:
+        device_number(99)
+    assert (caught.value.operation, caught.value.code) == ("cuDeviceGet", 101)
+    assert (caught.value.code_name, caught.value.meaning) == ("CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal")
 
 
-def test_codes_have_cudas_names(answer: Callable[..., None]) -> None:
-    """An error would have only a number, whose name the user must look up."""
-    answer(2)
-    with pytest.raises(ch.CUDAError) as caught:
-        call_driver("cuCall")
-    assert caught.value.code_name == "CUDA_ERROR_OUT_OF_MEMORY"
-    assert caught.value.meaning == "out of memory"
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: call_driver("cuInit2"), ch.CUDAError, "cuInit2: CCH_EINVAL .* not in the table"),
+        (lambda: call_driver("cuInit", *range(9)), IndexError, "too many initializers"),
+    ],
+)
+def test_wrong_calls_of_the_driver(device: ch.Device, make: Any, error: type[Exception], message: str) -> None:
+    """A wrong name, or an argument too many, would reach the driver as garbage."""
+    with pytest.raises(error, match=message):
+        make()
 
 
-def test_the_hint_of_a_kernel_that_failed(answer: Callable[..., None]) -> None:
+def test_a_closed_object_in_a_call_of_the_driver(device: ch.Device) -> None:
+    """The driver would be given the handle of a closed object."""
+    stream, flags = device.create_stream(), ffi.new("unsigned *")
+    call_driver("cuStreamGetFlags", stream, flags)
+    assert flags[0] == 1
+    stream.close()
+    with pytest.raises(ch.ClosedError):
+        call_driver("cuStreamGetFlags", stream, flags)
+
+
+def test_the_hint_of_a_kernel_that_failed(device: ch.Device) -> None:
     """On the simulated driver, the hint would recommend a tool that needs a GPU, instead of the driver's own report."""
-    answer(700)
-    with pytest.raises(ch.CUDAError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
-        call_driver("cuCall")
-    assert caught.value.hint.endswith("compute-sanitizer finds the kernel and the line")
+    assert driver_error("cuCall", 700).hint.endswith("compute-sanitizer finds the kernel and the line")
 
 
-def test_an_impossible_code_is_reported_as_it_is(answer: Callable[..., None]) -> None:
+def test_an_impossible_code_is_reported_as_it_is(device: ch.Device) -> None:
     """A code that only a newer driver has would make the report fail, or would be mistaken for another code."""
-    answer(987654)
-    with pytest.raises(ch.CUDAError) as caught:
-        call_driver("cuCall")
-    assert caught.value.code == 987654
-    assert str(caught.value) == "cuCall: CUDA_ERROR_UNRECOGNIZED (987654): unrecognized error code"
-
-
-def test_a_function_that_the_driver_lacks(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the driver lacks a function, the error would come from cuda.bindings, and would not be a CUDAError."""
-    from cuda.bindings import driver
-
-    class FunctionNotFoundError(RuntimeError):
-        """An imitation of the exception of the same name in cuda.bindings."""
-
-    def missing() -> None:
-        raise FunctionNotFoundError("function cuCall is not found")
-
-    monkeypatch.setattr(driver, "cuCall", missing, raising=False)
-    with pytest.raises(
-        ch.CUDAError, match=r"cuCall: CCH_ENOSYMBOL .*the loaded driver, for CUDA \d+\.\d, has no cuCall"
-    ):
-        call_driver("cuCall")
+    error = driver_error("cuCall", 987654)
+    assert error.code == 987654
+    assert str(error) == "cuCall: CUDA_ERROR_UNRECOGNIZED (987654): unrecognized error code"
 
 
 def test_each_thread_has_its_own_failure(device: ch.Device, in_new_thread: Any) -> None:

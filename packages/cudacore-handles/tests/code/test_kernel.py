@@ -141,7 +141,7 @@ def test_from_handle_with_other_code(device: ch.Device) -> None:
     """A kernel would keep other code than its own loaded, or become invalid when its own code is unloaded."""
     code, other = ch.ObjectCode.from_ptx(PTX), ch.ObjectCode.from_ptx(PTX, name="other")
     handle = int(code.get_kernel("nothing").handle)
-    theirs, ours = int(code._library()), int(other._library())
+    theirs, ours = code._raw(), other._raw()
     before = ch.live_counts()
     message = (
         f"handle is {handle:#x}, and mod is .*'other'.*: the kernel is of the library {theirs:#x}, not of {ours:#x}"

@@ -8,7 +8,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +15,8 @@ from attribute_tables import attributes_of, cuda_attributes
 from cuda.bindings import driver
 
 from cudacore_handles import LEGACY_DEFAULT_STREAM, CUDAError, Device, Kernel, LaunchConfig, ObjectCode
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._base.driver_calls import query_driver
+from cudacore_handles._cffi import ffi
 from cudacore_handles._code import kernel_attributes
 from cudacore_handles._code.kernel_attributes import (
     KernelAttributes,
@@ -202,8 +202,7 @@ def test_constants_are_asked_once(limited: Kernel, monkeypatch: pytest.MonkeyPat
     def fail(*args: object) -> object:
         raise AssertionError("the driver is asked again")
 
-    known = SimpleNamespace(cch_kernel_attribute=fail, cch_current_device=lib.cch_current_device)
-    monkeypatch.setattr(kernel_attributes, "lib", known)
+    monkeypatch.setattr(kernel_attributes, "query_driver", fail)
     with pytest.raises(AssertionError, match="asked again"):
         _ = attributes.max_dynamic_shared_size_bytes
     with pytest.raises(AssertionError, match="asked again"):
@@ -303,15 +302,14 @@ def test_threads_do_not_take_away_what_another_allowed(
     limit = limited.attributes[device]._max_dynamic_shared()
     looked = threading.Event()
 
-    def look(out: Any, *args: object) -> int:
-        status = int(lib.cch_kernel_attribute(out, *args))
+    def look(*args: object) -> int:
+        value = query_driver(*args)
         if threading.current_thread().name == "less":
             looked.set()
             time.sleep(0.2)
-        return status
+        return value
 
-    functions = SimpleNamespace(cch_kernel_attribute=look, cch_kernel_set_attribute=lib.cch_kernel_set_attribute)
-    monkeypatch.setattr(kernel_attributes, "lib", functions)
+    monkeypatch.setattr(kernel_attributes, "query_driver", look)
     less = threading.Thread(name="less", target=lambda: limited.attributes[device]._allow_dynamic_shared(limit - 1000))
     less.start()
     assert looked.wait(60)

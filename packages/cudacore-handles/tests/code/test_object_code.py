@@ -222,7 +222,7 @@ def test_a_library_that_its_receiver_unloads(device: ch.Device) -> None:
     del code, kernel
     gc.collect()
     for other, own in zip(others, kernels, strict=True):
-        assert int(driver.cuLibraryGetKernel(other._library(), b"add")[0]) == 0
+        assert int(driver.cuLibraryGetKernel(driver.CUlibrary(other._raw()), b"add")[0]) == 0
         assert own.attributes.num_regs >= 0
 
 

@@ -23,10 +23,8 @@ class FakeLinker:
         self.image = ffi.new("char[]", b"cubin")
         self.values: Any = None
 
-    def function(self, name: str) -> Any:
-        method = getattr(self, name)
-        signature = driver_linker._FUNCTIONS[name][1].replace("(*)", "")
-        return ffi.callback(signature, lambda *arguments: 218 if name == self.fails else method(*arguments) or 0)
+    def status(self, name: str, *arguments: Any) -> int:
+        return 218 if name == self.fails else getattr(self, name)(*arguments) or 0
 
     def cuLinkCreate(self, count: int, keys: Any, values: Any, out: Any) -> None:
         assert lib.cch_current_device(ffi.new("int *")) == 0  # the linker needs a current context
@@ -36,7 +34,7 @@ class FakeLinker:
         out[0] = ffi.cast("void *", 1)
 
     def cuLinkAddData(self, state: Any, kind: int, data: Any, size: int, name: Any, *_: Any) -> None:
-        self.inputs.append((kind, bytes(ffi.buffer(data, size)), bytes(ffi.string(name))))
+        self.inputs.append((kind, data[:size], name))
 
     def cuLinkComplete(self, state: Any, out: Any, size: Any) -> None:
         text = b"a warn\xefng"
@@ -51,8 +49,7 @@ class FakeLinker:
 
 
 def link(monkeypatch: pytest.MonkeyPatch, fake: FakeLinker, **options: Any) -> tuple[bytes, bytes, bytes]:
-    functions = {name: fake.function(name) for name in driver_linker._FUNCTIONS}
-    monkeypatch.setattr(driver_linker, "_function", functions.__getitem__)
+    monkeypatch.setattr(driver_linker, "driver_status", fake.status)
     time = options.pop("time", False)
     inputs = [("ptx", b"text\0", b"first"), ("library", b"\0\1\2", b"")]
     return driver_linker.link_with_driver(inputs, options, time=time)

@@ -15,6 +15,7 @@ RESET = """
 import ctypes, gc, sys, threading
 import cudacore_handles as ch
 import cudacore_graph as cg
+from cudacore_handles._sdk import call_driver
 
 device = ch.Device(0)
 device.set_current()
@@ -165,6 +166,7 @@ USES = {
     "capture": "cg.GraphBuilder._init(stream=stream).begin_building()",
     "a new stream": "ch.launch(device.create_stream(), ch.LaunchConfig(grid=1, block=1), kernel, pinned, 4)",
     "pinned": "pinned.copy_from(bytes(64), stream=ch.LEGACY_DEFAULT_STREAM)",
+    "a function of the driver": "call_driver('cuStreamGetFlags', stream, 0)",
 }
 
 

@@ -31,12 +31,12 @@ def buffer(resource: ch.ManagedMemoryResource, stream: ch.Stream) -> ch.ManagedB
 @contextmanager
 def memory(kind: str, stream: ch.Stream) -> Iterator[ch.ManagedBuffer]:
     """Make memory of a kind. CUDA accepts advice only for memory that is not from a pool."""
-    from cudacore_handles._base.errors import call_driver
+    from bindings import call_bindings
 
     if kind == "foreign":
-        address = int(call_driver("cuMemAllocManaged", 1 << 16, 1))
+        address = int(call_bindings("cuMemAllocManaged", 1 << 16, 1))
         yield ch.ManagedBuffer.from_handle(address, 1 << 16, owner=object())
-        call_driver("cuMemFree", address)
+        call_bindings("cuMemFree", address)
         return
     with (ch.ManagedMemoryResource({}) if kind == "pool" else ch.LegacyManagedMemoryResource()).allocate(
         1 << 16, stream=stream

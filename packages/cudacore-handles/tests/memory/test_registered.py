@@ -150,12 +150,12 @@ def test_kinds_of_arrays(device: ch.Device, stream: ch.Stream, make: Callable[[]
 
 def test_flags(device: ch.Device) -> None:
     """A flag would not reach the driver."""
-    from cudacore_handles._base.errors import call_driver
+    from bindings import call_bindings
 
     array = np.zeros(100)
     for portable in (True, False):  # closing the buffer unregisters the memory
         with register_host_memory(array, portable=portable, mapped=False) as buffer:
-            assert bool(call_driver("cuMemHostGetFlags", buffer.handle) & 1) is portable
+            assert bool(call_bindings("cuMemHostGetFlags", buffer.handle) & 1) is portable
 
 
 class TestReadOnly:
@@ -285,12 +285,12 @@ def test_a_reset_of_the_context(run_python: Callable[..., Any]) -> None:
     child = run_python(
         """
         import gc, weakref, numpy as np, cudacore_handles as ch
-        from cudacore_handles._base.errors import call_driver
+        from cuda.bindings import driver
         device = ch.Device(); device.set_current()
         class Array(np.ndarray): pass
         array = np.zeros(64).view(Array); gone = weakref.ref(array)
         buffer = ch.register_host_memory(array)
-        call_driver("cuDevicePrimaryCtxReset", 0)
+        driver.cuDevicePrimaryCtxReset(0)
         device.set_current()
         stream = device.create_stream()
         try:

@@ -17,10 +17,6 @@ from cudacore_handles._cffi import ffi, lib
 
 __tracebackhide__ = True  # pytest shows the call of the program, and not the functions here that raise the error
 
-# Functions called by call_driver() that a driver for CUDA 12 can lack, with the version of CUDA that added each
-# function.
-_SINCE = {"cuLibraryGetKernelCount": 12040, "cuLibraryEnumerateKernels": 12040, "cuKernelGetName": 12030}
-
 
 class CUDAError(RuntimeError):
     """A CUDA operation failed.
@@ -269,40 +265,6 @@ def bindings() -> Any:
     return importlib.import_module("cuda.bindings.driver")
 
 
-def call_driver(function: str, *args: object) -> Any:
-    """Call a function of the driver through ``cuda.bindings``; raise an error if it fails. Too slow for frequent calls.
-
-    Parameters
-    ----------
-    function : str
-        Name of the driver function.
-    *args
-        The function's arguments, as ``cuda.bindings`` accepts them.
-
-    Returns
-    -------
-    object
-        None, one value, or a tuple of values.
-
-    Raises
-    ------
-    CUDAError
-        If the function fails, or the loaded driver is too old to have it.
-    """
-    check(lib.cch_driver_init())  # the library selects the driver of this process
-    try:
-        code, *values = getattr(bindings(), function)(*args)
-    except RuntimeError as error:
-        if function not in str(error) or "not found" not in str(error):
-            raise
-        raise _missing(function) from None
-    if code:
-        raise driver_error(function, int(code))
-    if len(values) > 1:
-        return tuple(values)
-    return values[0] if values else None
-
-
 def driver_error(function: str, code: int) -> CUDAError:
     """Make the exception for a driver function that was called without the C library, and failed."""
     why = why_refused() if code > 0 else ""
@@ -319,15 +281,6 @@ def _noted(error: CUDAError, why: str) -> CUDAError:
     elif why:
         error.log = "\n".join(filter(None, (error.log, f"The driver says: {why}")))
     return error
-
-
-def _missing(function: str) -> CUDAError:
-    from cudacore_handles._base.driver_version import driver_version, version_text
-
-    meaning = f"the loaded driver, for CUDA {version_text(driver_version())}, has no {function}"
-    if function in _SINCE:
-        meaning += f"; it came with CUDA {version_text(_SINCE[function])}"
-    return CUDAError(function, lib.CCH_ENOSYMBOL, "CCH_ENOSYMBOL", meaning, hint="Update the driver")
 
 
 def no_buffer(resource: object, made: object) -> TypeError:

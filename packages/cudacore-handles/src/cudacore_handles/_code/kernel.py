@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
+from cudacore_handles._base.driver_calls import driver_status
 from cudacore_handles._base.errors import CUDAError, bindings, check, last_error, raise_status
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.made import Closing, Made, not_pickled
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from cudacore_handles._launch.launch_config import LaunchConfig
     from cudacore_handles._native import PreparedLaunch
     from cudacore_handles._stream.stream import IsStreamType, Stream
-
-
-_NAME_VERSION = 12030  # the version that added cuKernelGetName
 
 
 class Kernel(_native.KernelHandle, Closing, Made):
@@ -147,11 +145,8 @@ class Kernel(_native.KernelHandle, Closing, Made):
 
     def _symbol(self) -> str | None:
         """Return the kernel's lowered name (cuKernelGetName); None if the driver has no name for it."""
-        function, name = ffi.new("void **"), ffi.new("const char **")
-        if lib.cch_driver_symbol(function, b"cuKernelGetName", _NAME_VERSION):
-            return None
-        get_name = ffi.cast("int (*)(const char **, void *)", function[0])
-        if get_name(name, ffi.cast("void *", self._raw)) or not name[0]:
+        name = ffi.new("const char **")
+        if driver_status("cuKernelGetName", name, self) or not name[0]:
             return None
         return ffi.string(name[0]).decode("utf-8", "backslashreplace")
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.attribute import Attribute, DeviceAttributes, Flag, Number
-from cudacore_handles._base.errors import check, result_of
+from cudacore_handles._base.driver_calls import call_driver, device_number, query_driver
+from cudacore_handles._base.errors import result_of
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Made
 from cudacore_handles._cffi import ffi, lib
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _allowing = threading.RLock()
 
 _INT_MAX = 2**31 - 1
+_SHARED_BYTES = "size_t (*)(int)"  # CUoccupancyB2DSize
 _SIZE_MAX = 2**63 - 1
 
 
@@ -67,7 +69,7 @@ class KernelAttributes(DeviceAttributes):
         return f"<KernelAttributes of {self._kernel!r} on {device}>"
 
     def _query(self, attribute: Attribute[Any], device_id: int) -> int:
-        return result_of(lib.cch_kernel_attribute, hold(self._kernel), attribute.number, device_id)
+        return query_driver("cuKernelGetAttribute", attribute.number, self._kernel, device_number(device_id))
 
     def _max_dynamic_shared(self) -> int:
         """Return the maximum dynamic shared memory of a block on this object's device."""
@@ -81,7 +83,8 @@ class KernelAttributes(DeviceAttributes):
         with _allowing:
             if nbytes <= self.max_dynamic_shared_size_bytes:
                 return False
-            check(lib.cch_kernel_set_attribute(hold(self._kernel), setting.number, nbytes, self._device_id))
+            assert self._device_id is not None
+            call_driver("cuKernelSetAttribute", setting.number, nbytes, self._kernel, device_number(self._device_id))
             return True
 
     max_threads_per_block: Number = Number(0, "Maximum number of threads per block of a launch.")
@@ -156,7 +159,7 @@ class KernelOccupancy(Made):
         threads = _whole("block_size", block_size, 1, _INT_MAX)
         shared = _whole("dynamic_shared_memory_size", dynamic_shared_memory_size, 0, _SIZE_MAX)
         self._allow([shared])
-        return result_of(lib.cch_occupancy_max_active_blocks, hold(self._kernel), threads, shared, ffi.NULL)
+        return query_driver("cuOccupancyMaxActiveBlocksPerMultiprocessor", self._kernel, threads, shared)
 
     def max_potential_block_size(
         self,
@@ -184,8 +187,8 @@ class KernelOccupancy(Made):
         out = ffi.new("int[2]")
 
         def query(shared_of: Any, shared: int) -> None:
-            kernel = hold(self._kernel)
-            check(lib.cch_occupancy_max_potential_block_size(out, out + 1, kernel, shared_of, shared, limit, ffi.NULL))
+            function = "cuOccupancyMaxPotentialBlockSize"
+            call_driver(function, out, out + 1, self._kernel, shared_of, shared, limit)
 
         function: Any = _c_function(dynamic_shared_memory_needed)
         if not callable(function):
@@ -204,7 +207,7 @@ class KernelOccupancy(Made):
             return shared
 
         # A C function cannot report a failure to the driver: it returns 0, and the exception is raised afterwards.
-        callback = ffi.callback("cch_shared_bytes_fn", needed, onerror=lambda _, failure, __: failures.append(failure))
+        callback = ffi.callback(_SHARED_BYTES, needed, onerror=lambda _, failure, __: failures.append(failure))
         query(callback, 0)
         if not failures and self._allow(results):
             query(callback, 0)
@@ -243,8 +246,8 @@ class KernelOccupancy(Made):
                 f"num_blocks_per_multiprocessor is {blocks}, and at most {max_blocks} blocks of {threads} threads of "
                 f"{self._kernel!r} can be resident on a multiprocessor"
             )
-        available, kernel = lib.cch_occupancy_available_shared_bytes, hold(self._kernel)
-        return result_of(available, kernel, blocks, threads, ffi.NULL, out="size_t *")
+        function = "cuOccupancyAvailableDynamicSMemPerBlock"
+        return query_driver(function, self._kernel, blocks, threads, out="size_t *")
 
     def max_potential_cluster_size(self, config: LaunchConfig, *, stream: Stream) -> int:
         """Return the largest cluster that the kernel can be launched with (cuOccupancyMaxPotentialClusterSize).
@@ -261,7 +264,7 @@ class KernelOccupancy(Made):
         int
             Blocks per cluster; 0 if not even one block fits.
         """
-        return self._query_for_launch(lib.cch_occupancy_max_potential_cluster_size, config, stream)
+        return self._query_clusters(config, stream, largest=True)
 
     def max_active_clusters(self, config: LaunchConfig, *, stream: Stream) -> int:
         """Return how many clusters can be resident on the device at once (cuOccupancyMaxActiveClusters).
@@ -283,9 +286,9 @@ class KernelOccupancy(Made):
         CUDAError
             If the kernel cannot be launched with such clusters.
         """
-        return self._query_for_launch(lib.cch_occupancy_max_active_clusters, config, stream)
+        return self._query_clusters(config, stream, largest=False)
 
-    def _query_for_launch(self, query: Any, config: LaunchConfig, stream: Stream) -> int:
+    def _query_clusters(self, config: LaunchConfig, stream: Stream, *, largest: bool) -> int:
         from cudacore_handles._launch.launch_config import check_config
         from cudacore_handles._stream.stream import Stream_accept
 
@@ -293,7 +296,7 @@ class KernelOccupancy(Made):
         native.flags &= lib.CCH_LAUNCH_COOPERATIVE
         accepted = Stream_accept(stream)
         self._allow([config.shmem_size], accepted.device.device_id)
-        return result_of(query, hold(accepted), native, hold(self._kernel))
+        return result_of(lib.cch_occupancy_clusters, largest, hold(accepted), native, hold(self._kernel))
 
     def _allow(self, sizes: Iterable[int], device_id: int | None = None) -> bool:
         """Allow launches with those of the given sizes of shared memory that fit; return whether the limit rose."""
@@ -312,7 +315,7 @@ def _c_function(needed: object) -> object:
     address, begin = needed.getPtr(), id(needed)
     if begin <= address < begin + type(needed).__basicsize__:
         address = int(needed)
-    return ffi.cast("cch_shared_bytes_fn", address) if address else 0
+    return ffi.cast(_SHARED_BYTES, address) if address else 0
 
 
 def _whole(name: str, value: object, minimum: int, maximum: int) -> int:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 
 from cudacore_handles._base import results
-from cudacore_handles._base.driver_version import driver_version, version_text
+from cudacore_handles._base.driver_calls import driver_status, driver_version, version_text
 from cudacore_handles._base.errors import CUDAError
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._cffi import ffi
 from cudacore_handles._code.cubin import is_elf, target_of, toolkit_of
 from cudacore_handles._code.fat_binary import entries
 
@@ -102,17 +102,11 @@ def _invalid_ptx(image: bytes, log: str) -> str:
 
 def _driver_log(ptx: bytes) -> str:
     """Compile PTX again for its log, which loading a library does not provide (cuModuleLoadDataEx)."""
-    load, unload = ffi.new("void **"), ffi.new("void **")
-    if lib.cch_driver_symbol(load, b"cuModuleLoadDataEx", 2010) or lib.cch_driver_symbol(
-        unload, b"cuModuleUnload", 2000
-    ):
-        return ""
     log = ffi.new("char[]", _LOG_BYTES)
     options = ffi.new("int[]", [_JIT_ERROR_LOG_BUFFER, _JIT_ERROR_LOG_BUFFER_SIZE_BYTES])
     values = ffi.new("void *[]", [log, ffi.cast("void *", _LOG_BYTES - 1)])
     module = ffi.new("void **")
-    signature = "int (*)(void **, const char *, unsigned, int *, void **)"
-    if ffi.cast(signature, load[0])(module, ptx + b"\0", len(options), options, values) == 0:
-        ffi.cast("int (*)(void *)", unload[0])(module[0])
+    if driver_status("cuModuleLoadDataEx", module, ptx, len(options), options, values) == 0:
+        driver_status("cuModuleUnload", module[0])
     text: str = ffi.string(log).decode("utf-8", "replace")
     return text.strip()

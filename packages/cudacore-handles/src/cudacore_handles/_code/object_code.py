@@ -12,17 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
-from cudacore_handles._base.driver_version import driver_version
+from cudacore_handles._base.driver_calls import call_driver, driver_status, driver_version, query_driver
 from cudacore_handles._base.drivers import warn_other_driver
-from cudacore_handles._base.errors import (
-    CUDAError,
-    UnsupportedCodeError,
-    bindings,
-    call_driver,
-    check,
-    driver_error,
-    last_error,
-)
+from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, bindings, check, last_error
 from cudacore_handles._base.handle import hold, hold_box, out_box, share
 from cudacore_handles._base.made import Made
 from cudacore_handles._base.names import shorten, symbol_name
@@ -230,13 +222,8 @@ class ObjectCode(Made):
         name = symbol_name("name", name)
         mapping = self._symbol_mapping
         symbol = mapping.get(name) or mapping.get(f"&{name}") or self._symbol(name, variable=True)
-        library = self._box or self._load()
-        get = ffi.new("void **")
-        check(lib.cch_driver_symbol(get, b"cuLibraryGetGlobal", 12000))
         address, size = ffi.new("unsigned long long *"), ffi.new("size_t *")
-        function = ffi.cast("int (*)(unsigned long long *, size_t *, void *, const char *)", get[0])
-        raw = ffi.cast("void *", lib.cch_library_raw(library))
-        status = function(address, size, raw, symbol.encode())
+        status = driver_status("cuLibraryGetGlobal", address, size, self._raw(), symbol.encode())
         if status:
             raise self._no_global(status, name)
         return Buffer.from_handle(address[0], size[0], owner=self)
@@ -247,9 +234,9 @@ class ObjectCode(Made):
         A module does not keep the code loaded. So after the first call, this library never unloads the code, as with
         :attr:`handle`.
         """
-        module = call_driver("cuLibraryGetModule", self._library())
+        module = query_driver("cuLibraryGetModule", self._raw(), out="uintptr_t *")
         check(lib.cch_library_disown(self._box))
-        return module
+        return bindings().CUmodule(module)
 
     def _contents(self) -> CodeContents:
         from cudacore_handles._code.contents import read_contents
@@ -330,7 +317,7 @@ class ObjectCode(Made):
         return ""
 
     def _raw(self) -> int:
-        return int(ffi.cast("uintptr_t", lib.cch_library_raw(self._box)))
+        return int(ffi.cast("uintptr_t", lib.cch_library_raw(self._box or self._load())))
 
     def _read(self) -> bytes:
         if isinstance(self._code, bytes):
@@ -359,7 +346,7 @@ class ObjectCode(Made):
             symbols = [kernel.symbol for kernel in self._contents().kernels]
         except (UnsupportedCodeError, ValueError):
             try:
-                symbols = _kernel_names(self._library())
+                symbols = _kernel_names(self._raw())
             except CUDAError:  # a driver before 12.4 cannot list them
                 return f"The code has no kernel {name!r}"
         listing = self._listing(name, symbols, "kernels")
@@ -374,7 +361,7 @@ class ObjectCode(Made):
         return f"The code has no kernel {name!r}; {listing}"
 
     def _no_global(self, status: int, name: str) -> CUDAError:
-        error = driver_error("cuLibraryGetGlobal", status)
+        error = last_error(status)
         if status == results.NOT_FOUND:
             error.hint = f"The code has no variable {name!r}"
             with suppress(UnsupportedCodeError, ValueError):
@@ -440,17 +427,17 @@ class ObjectCode(Made):
         was read, the library is no longer unloaded with its last kernel and object. It stays loaded until other code
         unloads it, or the process ends. If other code has unloaded it, its kernels must not be used.
         """
-        library = self._library()
+        library = bindings().CUlibrary(self._raw())
         check(lib.cch_library_disown(self._box))
         return library
 
-    def _library(self) -> driver.CUlibrary:
-        if self._box is None:
-            self._load()
-        return bindings().CUlibrary(self._raw())
 
-
-def _kernel_names(library: driver.CUlibrary) -> list[str]:
-    count = call_driver("cuLibraryGetKernelCount", library)
-    kernels = call_driver("cuLibraryEnumerateKernels", count, library) if count else []
-    return [call_driver("cuKernelGetName", kernel).decode() for kernel in kernels]
+def _kernel_names(library: int) -> list[str]:
+    count = query_driver("cuLibraryGetKernelCount", library, out="unsigned *")
+    kernels, name = ffi.new("void *[]", count), ffi.new("const char **")
+    call_driver("cuLibraryEnumerateKernels", kernels, count, library)
+    names = []
+    for kernel in kernels:
+        call_driver("cuKernelGetName", name, kernel)
+        names.append(ffi.string(name[0]).decode())
+    return names

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
+from cudacore_handles._base.driver_calls import as_word
 from cudacore_handles._base.errors import CUDAError, check
 from cudacore_handles._base.handle import hold_box, out_box
 from cudacore_handles._cffi import ffi, lib
@@ -82,7 +83,7 @@ class Compiler:
         if not self._found[name]:
             self._fail_missing(name)
         kept: list[Any] = []
-        words = ffi.new("uintptr_t[6]", [_word(argument, kept) for argument in arguments])
+        words = ffi.new("uintptr_t[6]", [as_word(argument, kept) for argument in arguments])
         out = ffi.new("int *")
         check(lib.cch_compiler_call(out, self._found[name], words))
         return int(out[0])
@@ -170,15 +171,3 @@ def _place(box: Box) -> Any:
     out = ffi.new("void ***")
     check(lib.cch_program_handle(out, box))
     return out[0]
-
-
-def _word(argument: Any, kept: list[Any]) -> int:
-    """Return a pointer or a number as a word, and keep what it points to."""
-    if isinstance(argument, list):
-        items = [ffi.from_buffer("char[]", item) for item in argument]
-        kept.append(items)
-        argument = ffi.new("char const *[]", items) if items else ffi.NULL
-    elif isinstance(argument, bytes):
-        argument = ffi.from_buffer("char[]", argument)
-    kept.append(argument)
-    return int(ffi.cast("uintptr_t", argument))

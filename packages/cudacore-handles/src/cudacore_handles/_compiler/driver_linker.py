@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cudacore_handles._base.driver_version import driver_version
+from cudacore_handles._base.driver_calls import driver_status, driver_version
 from cudacore_handles._base.errors import CUDAError, check
 from cudacore_handles._base.handle import out_box
 from cudacore_handles._cffi import ffi, lib
@@ -26,13 +26,6 @@ OPTIONS = {
 _WALL_TIME = 2
 # Numbers of CUjitInputType.
 _INPUTS = {"cubin": 0, "ptx": 1, "fatbin": 2, "object": 3, "library": 4}
-# The driver's functions, with the suffixes of the ABI versions that are called here.
-_FUNCTIONS = {
-    "cuLinkCreate": (6050, "int (*)(unsigned, int *, void **, void **)"),
-    "cuLinkAddData": (6050, "int (*)(void *, int, void *, size_t, char const *, unsigned, int *, void **)"),
-    "cuLinkComplete": (5050, "int (*)(void *, void **, size_t *)"),
-    "cuLinkDestroy": (5050, "int (*)(void *)"),
-}
 
 
 def link_with_driver(
@@ -82,7 +75,6 @@ def driver_cuda_version() -> tuple[int, int]:
 def _link(
     inputs: Sequence[tuple[str, bytes, bytes]], options: Mapping[str, int], *, time: bool
 ) -> tuple[bytes, bytes, bytes]:
-    create, add, complete, destroy = (_function(name) for name in _FUNCTIONS)
     info, errors = (ffi.new("char[]", _LOG_BYTES) for _ in range(2))
     given: dict[int, Any] = {OPTIONS[name]: value for name, value in options.items()}
     given |= {_INFO_LOG: info, _INFO_LOG_SIZE: _LOG_BYTES - 1, _ERROR_LOG: errors, _ERROR_LOG_SIZE: _LOG_BYTES - 1}
@@ -92,34 +84,26 @@ def _link(
     # the driver also writes to this array: it replaces the values of some options by results, such as the time
     values = ffi.new("void *[]", [ffi.cast("void *", value) for value in given.values()])
     state, cubin, size = ffi.new("void **"), ffi.new("void **"), ffi.new("size_t *")
-    status, function = create(len(keys), keys, values, state), "cuLinkCreate"
+    status, function = driver_status("cuLinkCreate", len(keys), keys, values, state), "cuLinkCreate"
     try:
         for code_type, code, name in inputs:
             if not status:
-                data = ffi.from_buffer("char[]", code)
-                status = add(state[0], _INPUTS[code_type], data, len(code), name, 0, ffi.NULL, ffi.NULL)
                 function = "cuLinkAddData"
+                status = driver_status(function, state[0], _INPUTS[code_type], code, len(code), name, 0, 0, 0)
         if not status:
-            status, function = complete(state[0], cubin, size), "cuLinkComplete"
+            status, function = driver_status("cuLinkComplete", state[0], cubin, size), "cuLinkComplete"
         if status:
             raise _failure(function, status, _text(errors))
         linked = bytes(ffi.buffer(cubin[0], size[0]))  # the linker owns this memory, and frees it when destroyed
     finally:
         if state[0] != ffi.NULL:
-            destroy(state[0])
+            driver_status("cuLinkDestroy", state[0])
     text = _text(info)
     if time:
         bits = int(ffi.cast("uintptr_t", values[list(given).index(_WALL_TIME)])) & 0xFFFFFFFF
         took = ffi.cast("float *", ffi.new("uint32_t *", bits))[0]
         text += b"linking took %.3f ms\n" % took
     return linked, _text(errors), text
-
-
-def _function(name: str) -> Any:
-    version, signature = _FUNCTIONS[name]
-    out = ffi.new("void **")
-    check(lib.cch_driver_symbol(out, name.encode(), version))
-    return ffi.cast(signature, out[0])
 
 
 def _failure(function: str, status: int, log: bytes) -> CUDAError:

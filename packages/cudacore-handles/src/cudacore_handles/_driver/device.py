@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
+from cudacore_handles._base.driver_calls import call_driver, device_number, query_driver
 from cudacore_handles._base.errors import check, closed, no_buffer, result_of
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.names import check_type
@@ -354,7 +355,8 @@ class Device:
         For the device itself, the result is True.
         """
         other = Device(peer)._id
-        return bool(result_of(lib.cch_device_can_access_peer, self._id, other)) or other == self._id
+        devices = device_number(self._id), device_number(other)
+        return bool(query_driver("cuDeviceCanAccessPeer", *devices)) or other == self._id
 
     def create_graph_builder(self) -> GraphBuilder:
         """Create a graph builder that captures its own stream. Needs the package ``cudacore-graph``."""
@@ -391,10 +393,10 @@ class Device:
             _thread.contexts[self._id] = own
         return previous
 
-    def _text(self, function: Any) -> str:
-        """Return the text that a function of the library writes."""
+    def _text(self, function: str) -> str:
+        """Return the text that a function of the driver writes. Some functions end a long one without a NUL."""
         out = ffi.new("char[]", _TEXT_SIZE)
-        check(function(out, _TEXT_SIZE, self._id))
+        call_driver(function, out, _TEXT_SIZE - 1, device_number(self._id))
         return str(ffi.string(out).decode())
 
     @property
@@ -414,20 +416,20 @@ class Device:
     @property
     def name(self) -> str:
         """str: The device's name, such as ``"NVIDIA H200"`` (cuDeviceGetName)."""
-        return self._text(lib.cch_device_name)
+        return self._text("cuDeviceGetName")
 
     @property
     def uuid(self) -> str:
         """str: The device's UUID, in the form 8-4-4-4-12 (cuDeviceGetUuid)."""
         out = ffi.new("unsigned char[16]")
-        check(lib.cch_device_uuid(out, self._id))
+        call_driver("cuDeviceGetUuid", out, device_number(self._id))
         digits = bytes(out).hex()
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
     @property
     def pci_bus_id(self) -> str:
         """str: PCI address, ``domain:bus:device.function`` (cuDeviceGetPCIBusId)."""
-        return self._text(lib.cch_device_pci_bus_id)
+        return self._text("cuDeviceGetPCIBusId")
 
     def to_system_device(self) -> SystemDevice:
         """Return the device of NVML with the same UUID, a :class:`cudacore.system.Device`.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from cudacore_handles._base import results
 from cudacore_handles._base.address import check_int
-from cudacore_handles._base.driver_version import driver_version, need_driver
+from cudacore_handles._base.driver_calls import driver_version, need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Made

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, SupportsIndex
 
 from cudacore_handles._base.address import check_int
-from cudacore_handles._base.driver_version import need_driver
+from cudacore_handles._base.driver_calls import need_driver
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_options
 from cudacore_handles._base.suggest import options_apart

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
+from cudacore_handles._base.driver_calls import call_driver
 from cudacore_handles._base.errors import (
     ClosedError,
     CUDAError,
     OutOfMemoryError,
     bindings,
-    call_driver,
     check,
     check_open,
     closed,
@@ -153,7 +153,7 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Free memory that was allocated from a pool by other means (cuMemFreeAsync)."""
         accepted = Stream_accept(stream, allow_stream_protocol=True)
-        call_driver("cuMemFreeAsync", as_address(ptr, "ptr must be an int, the memory's address"), accepted.handle)
+        call_driver("cuMemFreeAsync", as_address(ptr, "ptr must be an int, the memory's address"), accepted)
 
     def trim(self, min_bytes_to_keep: int = 0) -> None:
         """Return unused memory to the system (cuMemPoolTrimTo).

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from cudacore_handles._base.address import as_address
-from cudacore_handles._base.errors import call_driver, check
+from cudacore_handles._base.driver_calls import call_driver
+from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import address, hold, out_box
 from cudacore_handles._base.names import check_type
 from cudacore_handles._cffi import ffi, lib

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address
-from cudacore_handles._base.errors import CUDAError, call_driver, check, check_open
+from cudacore_handles._base.driver_calls import call_driver
+from cudacore_handles._base.errors import CUDAError, check, check_open
 from cudacore_handles._base.handle import address, hold, out_box
 from cudacore_handles._base.ipc import teach_multiprocessing
 from cudacore_handles._base.module_attributes import public

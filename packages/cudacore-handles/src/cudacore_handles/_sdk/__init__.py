@@ -7,8 +7,9 @@ change, because the packages require each other in the same minor version.
 
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, as_integer
+from cudacore_handles._base.driver_calls import call_driver
 from cudacore_handles._base.drivers import WITHOUT_GPU, selected_driver
-from cudacore_handles._base.errors import bindings, call_driver, check, closed, driver_error, last_error
+from cudacore_handles._base.errors import bindings, check, closed, driver_error, last_error
 from cudacore_handles._base.handle import Face, adopt, hold, out_box, share
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.module_attributes import finish_module, public, publish

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, check_int
+from cudacore_handles._base.driver_calls import driver_status
 from cudacore_handles._base.errors import CUDAError, bindings, check, closed, driver_error, result_of
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.made import Closing, Made, not_pickled
@@ -267,7 +268,7 @@ def accept_if_given(stream: object) -> Stream | None:
 def _check_priority(priority: object, context: Context) -> int:
     wanted = check_int("StreamOptions.priority", priority)
     lowest, highest = ffi.new("int *"), ffi.new("int *")
-    check(lib.cch_context_priorities(lowest, highest, hold(context)))
+    check(driver_status("cuCtxGetStreamPriorityRange", lowest, highest, context=context))
     if not highest[0] <= wanted <= lowest[0]:
         raise ValueError(f"StreamOptions.priority={priority} is out of range [{highest[0]}, {lowest[0]}]")
     return wanted

@@ -11,7 +11,6 @@
 #include <cudacore_internal/array.h>
 #include <cudacore_internal/base.h>
 #include <cudacore_internal/capture.h>
-#include <cudacore_internal/checkpoint.h>
 #include <cudacore_internal/compiler.h>
 #include <cudacore_internal/context.h>
 #include <cudacore_internal/copy.h>
@@ -23,7 +22,6 @@
 #include <cudacore_internal/ipc.h>
 #include <cudacore_internal/kernel.h>
 #include <cudacore_internal/managed.h>
-#include <cudacore_internal/occupancy.h>
 #include <cudacore_internal/pool.h>
 #include <cudacore_internal/tensor_map.h>
 #include <cudacore_internal/texture.h>

@@ -81,10 +81,6 @@ CCH_EXPORT cch_status cch_context_create(cch_context **out, int device, const cc
  * checked, because it was current before. */
 CCH_EXPORT cch_status cch_context_restore(cch_context *CCH_NULLABLE context);
 
-/** The lowest and the highest priority of streams in a context (cuCtxGetStreamPriorityRange). Smaller numbers are
- * higher priorities, so `*highest` is the smallest number. */
-CCH_EXPORT cch_status cch_context_priorities(int *lowest, int *highest, cch_context *context);
-
 /** Free and total bytes of the memory of a context's device (cuMemGetInfo). This function may be called while streams
  * are captured, in any mode. */
 CCH_EXPORT cch_status cch_context_memory_info(size_t *free, size_t *total, cch_context *context);

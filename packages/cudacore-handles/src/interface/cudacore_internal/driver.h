@@ -5,10 +5,13 @@
 #include <cudacore/cudacore.h>
 
 /**
- * Any entry point of the driver, by cuGetProcAddress. `version` is the CUDA version of the requested ABI, such as
- * 12000. The pointer is valid as long as the process runs. CCH_ENOSYMBOL if the driver lacks it.
+ * Calls a function of the driver by its name in the library's table (driver_table.h), for code to which a function of
+ * its own here would only pass its arguments on. `arguments` is an array of eight pointers and integers. `boxes` ends
+ * with NULL: the call fails if the resource of one of them no longer exists. `context` is made current for the call;
+ * NULL leaves the current one. CCH_ENOSYMBOL if the driver lacks the function.
  */
-CCH_EXPORT cch_status cch_driver_symbol(void **out, const char *name, int version);
+CCH_EXPORT cch_status cch_driver_call(const char *name, const uintptr_t *arguments, void *const *boxes,
+                                      cch_context *CCH_NULLABLE context);
 
 /** Finds the driver that a package contains: for CUDACORE_DRIVER=name, sets $CUDACORE_NAME_LIBRARY. */
 typedef void (*cch_search_fn)(void);
@@ -35,21 +38,6 @@ CCH_EXPORT bool cch_driver_replaces_compilers(void);
 
 /** Number of devices (cuDeviceGetCount). */
 CCH_EXPORT cch_status cch_device_count(int *out);
-
-/** A device's name (cuDeviceGetName): up to `size` bytes, including the NUL at the end. */
-CCH_EXPORT cch_status cch_device_name(char *out, size_t size, int device);
-
-/** A device's UUID of 16 bytes; for a MIG instance, the UUID of the instance (cuDeviceGetUuid). */
-CCH_EXPORT cch_status cch_device_uuid(unsigned char *out, int device);
-
-/**
- * A device's PCI address as `domain:bus:device.function` (cuDeviceGetPCIBusId): up to `size` bytes, including the NUL
- * at the end; a `size` of 13 is enough.
- */
-CCH_EXPORT cch_status cch_device_pci_bus_id(char *out, size_t size, int device);
-
-/** 1 if kernels of a device can use the memory of another device, else 0 (cuDeviceCanAccessPeer). */
-CCH_EXPORT cch_status cch_device_can_access_peer(int *out, int device, int peer);
 
 /**
  * Begins or ends collecting the output of printf in kernels. Meanwhile, file descriptor 1 is a file in memory during

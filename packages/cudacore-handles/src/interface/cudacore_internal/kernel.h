@@ -32,19 +32,14 @@ CCH_EXPORT cch_status cch_launch_keeping(cch_stream *stream, const cch_launch_co
                                          const void *CCH_NULLABLE args, size_t args_size, cch_keep_fn keep,
                                          void *CCH_NULLABLE data);
 
-/* Attributes of a kernel on a device: the resources that it needs, and limits that can be set. */
-
 /**
- * A CUfunction_attribute of a kernel on a device, by ordinal, whatever context is current (cuKernelGetAttribute).
- * CUDA_ERROR_INVALID_DEVICE_FUNCTION or CUDA_ERROR_NO_BINARY_FOR_GPU if the kernel has no code for the device.
+ * Clusters of a launch on a stream: the maximum number of blocks that a cluster can have
+ * (cuOccupancyMaxPotentialClusterSize; the clusters of the config are ignored), or the number of clusters that the
+ * device can hold at the same time (cuOccupancyMaxActiveClusters). The kernel's limit of dynamic shared memory is not
+ * raised: blocks that exceed it do not fit.
  */
-CCH_EXPORT cch_status cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device);
-
-/**
- * Sets a CUfunction_attribute of a kernel on a device, for all users of the kernel (cuKernelSetAttribute). *Caller
- * serialises* calls for one kernel and attribute, unless the order does not matter.
- */
-CCH_EXPORT cch_status cch_kernel_set_attribute(cch_kernel *kernel, int attribute, int value, int device);
+CCH_EXPORT cch_status cch_occupancy_clusters(int *out, bool largest, cch_stream *stream,
+                                             const cch_launch_config *config, cch_kernel *kernel);
 
 /**
  * Gives up ownership of a library permanently: it is not unloaded with its last reference. Call it before passing the

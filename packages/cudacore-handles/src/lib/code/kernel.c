@@ -185,15 +185,3 @@ void cch__kernel_unref_held(cch_kernel *kernel) {
     atomic_fetch_sub_explicit(&cch__printing, 1, memory_order_relaxed);
   cch_library_unref(kernel->library);
 }
-
-cch_status cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device) {
-  CCH__REQUIRE_USABLE(out, kernel);
-  CCH__FIND_DEVICE(raw, device);
-  return CCH__CALL(cuKernelGetAttribute, (out, (CUfunction_attribute)attribute, kernel->raw, raw));
-}
-
-cch_status cch_kernel_set_attribute(cch_kernel *kernel, int attribute, int value, int device) {
-  CCH__REQUIRE_USABLE(kernel);
-  CCH__FIND_DEVICE(raw, device);
-  return CCH__CALL(cuKernelSetAttribute, ((CUfunction_attribute)attribute, value, kernel->raw, raw));
-}

@@ -163,11 +163,6 @@ cch_status cch_context_synchronize(cch_context *context) {
   return CCH__IN_CONTEXT(context, CCH__CALL(cuCtxSynchronize, ()));
 }
 
-cch_status cch_context_priorities(int *lowest, int *highest, cch_context *context) {
-  CCH__REQUIRE_USABLE(lowest, highest, context);
-  return CCH__IN_CONTEXT(context, CCH__CALL(cuCtxGetStreamPriorityRange, (lowest, highest)));
-}
-
 static int memory_info(size_t *free, size_t *total) {
   size_t left = 0, all = 0;
   CCH__RETURN_FAILURE(CCH__RELAXED(CCH__CALL(cuMemGetInfo, (&left, &all))));

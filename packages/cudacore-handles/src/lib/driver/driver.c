@@ -2,9 +2,9 @@
 /* Finds and loads the driver once, and detects a forked child. */
 #define _GNU_SOURCE
 #include "base/arguments.h"
-#include "driver/driver_table.h"
+#include "driver/current.h"
 
-#include <cudacore_internal/base.h>
+#include <cudacore_internal/driver.h>
 
 #include <ctype.h>
 #include <dlfcn.h>
@@ -236,19 +236,23 @@ cch_status cch_driver_init(void) {
   return status;
 }
 
-static int needed_by(const char *operation) {
-  static const struct {
-    const char *name;
-    int version;
-  } known[] = {
-#define CCH__ROW(name, version) {#name, version},
+typedef struct table_row {
+  const char *name;
+  int version;
+  size_t offset; /* of the field in the table */
+} table_row;
+
+/* Returns the row of a function; NULL if the library does not use it. */
+static const table_row *find_row(const char *name) {
+  static const table_row rows[] = {
+#define CCH__ROW(name, version) {#name, version, offsetof(cch__driver_table, name)},
       CCH__DRIVER_FUNCTIONS(CCH__ROW)
 #undef CCH__ROW
   };
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (strcmp(known[i].name, operation) == 0)
-      return known[i].version;
-  return 0;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (strcmp(rows[i].name, name) == 0)
+      return &rows[i];
+  return NULL;
 }
 
 int cch__fail_missing_version(const char *operation, int needed) {
@@ -260,22 +264,30 @@ int cch__fail_missing_version(const char *operation, int needed) {
                    needed % 1000 / 10, have / 1000, have % 1000 / 10);
 }
 
-int cch__fail_missing(const char *operation) { return cch__fail_missing_version(operation, needed_by(operation)); }
+int cch__fail_missing(const char *operation) {
+  const table_row *row = find_row(operation);
+  return cch__fail_missing_version(operation, row != NULL ? row->version : 0);
+}
 
 cch_status cch_driver_version(int *out) {
   CCH__REQUIRE_USABLE(out);
   return CCH__CALL(cuDriverGetVersion, (out));
 }
 
-cch_status cch_driver_symbol(void **out, const char *name, int version) {
-  CCH__REQUIRE_USABLE(out, name);
-  void *entry = cch__driver_entry(name, version);
-  if (entry == NULL) {
-    int have = 0;
-    CCH__CALL(cuDriverGetVersion, (&have));
-    return cch__fail(CCH_ENOSYMBOL, name, "the loaded driver, for CUDA %d.%d, has no %s of version %d.%d", have / 1000,
-                     have % 1000 / 10, name, version / 1000, version % 1000 / 10);
-  }
-  *out = entry;
-  return 0;
+/* Pointers and integers are passed in a register or a place of the stack each, wherever CUDA runs on Linux. */
+cch_status cch_driver_call(const char *name, const uintptr_t *arguments, void *const *boxes, cch_context *context) {
+  CCH__REQUIRE_USABLE(name, arguments, boxes);
+  CCH__REQUIRE_USABLE_OR_NULL(context);
+  const table_row *row = find_row(name);
+  if (row == NULL)
+    return cch__fail(CCH_EINVAL, name, "it is not in the table of the driver's functions");
+  for (; *boxes != NULL; boxes++)
+    CCH__RETURN_FAILURE(cch__check_usable(*boxes, ((const cch__box *)*boxes)->kind, "a box", name));
+  int (*function)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+  memcpy(&function, (const char *)&cch__driver + row->offset, sizeof function);
+  if (function == NULL)
+    return cch__fail_missing(name);
+  return CCH__IN_CONTEXT(context, cch__checked(function(arguments[0], arguments[1], arguments[2], arguments[3],
+                                                        arguments[4], arguments[5], arguments[6], arguments[7]),
+                                               name));
 }

@@ -146,6 +146,17 @@
   X(cuLibraryLoadData, 12000)                                                                                          \
   X(cuLibraryUnload, 12000)                                                                                            \
   X(cuLibraryGetKernel, 12000)                                                                                         \
+  X(cuLibraryGetGlobal, 12000)                                                                                         \
+  X(cuLibraryGetModule, 12000)                                                                                         \
+  X(cuLibraryGetKernelCount, 12040)                                                                                    \
+  X(cuLibraryEnumerateKernels, 12040)                                                                                  \
+  X(cuModuleLoadDataEx, 2010)                                                                                          \
+  X(cuModuleUnload, 2000)                                                                                              \
+  X(cuLinkCreate, 6050)                                                                                                \
+  X(cuLinkAddData, 6050)                                                                                               \
+  X(cuLinkComplete, 5050)                                                                                              \
+  X(cuLinkDestroy, 5050)                                                                                               \
+  X(cuKernelGetName, 12030)                                                                                            \
   X(cuKernelGetLibrary, 12050)                                                                                         \
   X(cuKernelGetParamInfo, 12040)                                                                                       \
   X(cuKernelGetAttribute, 12000)                                                                                       \
@@ -164,6 +175,9 @@
   X(cuGraphDestroy, 10000)                                                                                             \
   X(cuGraphClone, 10000)                                                                                               \
   X(cuGraphDebugDotPrint, 11030)                                                                                       \
+  X(cuDeviceGetGraphMemAttribute, 11040)                                                                               \
+  X(cuDeviceSetGraphMemAttribute, 11040)                                                                               \
+  X(cuDeviceGraphMemTrim, 11040)                                                                                       \
   X(cuGraphConditionalHandleCreate, 12030)                                                                             \
   X(cuGraphAddNode, 12020)                                                                                             \
   X(cuGraphDestroyNode, 10000)                                                                                         \

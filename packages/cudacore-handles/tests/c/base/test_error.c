@@ -78,8 +78,7 @@ static void long_texts_are_cut(void) {
   memset(name, 'x', sizeof name - 1);
   name[sizeof name - 1] = '\0';
   name[5] = '\n';
-  void *symbol;
-  FAILS(CCH_ENOSYMBOL, cch_driver_symbol(&symbol, name, 12000));
+  FAILS(CCH_EINVAL, cch_driver_call(name, (uintptr_t[8]){0}, (void *[]){NULL}, NULL));
   CHECK_EQ(strnlen(check_error()->operation, sizeof check_error()->operation), sizeof check_error()->operation - 1);
   CHECK(memchr(check_error()->message, '\0', sizeof check_error()->message) != NULL);
   CHECK(strchr(check_error()->message, '\n') == NULL);

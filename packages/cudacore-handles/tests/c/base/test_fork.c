@@ -54,8 +54,6 @@ static void use_world_in_child(void *argument) {
   FAILS(CCH_EFORKED, cch_driver_init());
   CHECK_HAS(check_error()->message, "fork");
   CHECK_EQ(check_error()->domain, CCH_DOMAIN_HANDLES);
-  void *symbol;
-  FAILS(CCH_EFORKED, cch_driver_symbol(&symbol, "cuInit", 2000));
   FOR_EACH_OPERATION(operation) {
     void *made = NULL;
     check_status(operation->call(w, &made), CCH_EFORKED, operation->name, __FILE__, __LINE__);

@@ -45,7 +45,6 @@ static int fn_cch_keep_fn(void *data) {
   return 0;
 }
 static void fn_cch_report_fn(const cch_error *error) { (void)error; }
-static size_t fn_cch_shared_bytes_fn(int block_size) { return (size_t)block_size; }
 static void fn_cch_search_fn(void) {}
 static void fn_cch_compiler_fn(void) {}
 static void fn_cch_free_fn(void *owner, CUdeviceptr ptr, size_t size, cch_stream *stream) {

@@ -34,17 +34,8 @@ static int kernel_set_params(world *w, void **made) {
 }
 OPERATION(kernel_set_params, NULL)
 
-GIVES(kernel_attribute, int, cch_kernel_attribute(&out, w->kernel, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1))
-DOES(kernel_set_attribute,
-     cch_kernel_set_attribute(w->kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 50000, 1))
-GIVES(occupancy_max_active_blocks, int, cch_occupancy_max_active_blocks(&out, w->kernel, 128, 0, w->context))
-GIVES(occupancy_max_potential_block_size, int,
-      cch_occupancy_max_potential_block_size(&out, &(int){0}, w->kernel, NULL, 0, 0, w->context))
-GIVES(occupancy_available_shared_bytes, size_t,
-      cch_occupancy_available_shared_bytes(&out, w->kernel, 1, 128, w->context))
-GIVES(occupancy_max_potential_cluster_size, int,
-      cch_occupancy_max_potential_cluster_size(&out, w->stream, &launch_config, w->kernel))
-GIVES(occupancy_max_active_clusters, int, cch_occupancy_max_active_clusters(&out, w->stream, &launch_config, w->kernel))
+GIVES(occupancy_clusters, int, cch_occupancy_clusters(&out, false, w->stream, &launch_config, w->kernel))
+GIVES(occupancy_largest_cluster, int, cch_occupancy_clusters(&out, true, w->stream, &launch_config, w->kernel))
 DOES(launch, cch_launch(w->stream, &launch_config, w->kernel, launch_arguments, sizeof launch_arguments))
 static int launch_keep(void *data) {
   (void)data;

@@ -2,12 +2,8 @@
 /* Operations on the driver, contexts, resources, streams and events. */
 #include "operations/calls.h"
 
-#include <unistd.h>
-
 GIVES(driver_version, int, cch_driver_version(&out))
 GIVES(device_count, int, cch_device_count(&out))
-GIVES(device_can_access_peer, int, cch_device_can_access_peer(&out, 1, 0))
-GIVES(checkpoint_state, int, cch_checkpoint_state(&out, getpid()))
 GIVES(device_attribute, int, cch_device_attribute(&out, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0))
 MAKES(context_primary, cch_context, cch_context_primary(&out, 0))
 MAKES(context_primary_of_another_device, cch_context, cch_context_primary(&out, 1))
@@ -48,7 +44,16 @@ GIVES_RESOURCE(resource_split, cch_resource_split(&out, NULL, &w->multiprocessor
 DOES(context_set_current, cch_context_set_current(w->context), OPERATION_SETS_CURRENT)
 DOES(context_restore, cch_context_restore(w->context), OPERATION_SETS_CURRENT)
 DOES(context_synchronize, cch_context_synchronize(w->context))
-GIVES(context_priorities, int, cch_context_priorities(&out, &(int){0}, w->context))
+static int driver_call(world *w, void **made) {
+  (void)made;
+  int lowest = 0x5a5a, highest = 0x5a5a;
+  void *const boxes[] = {w->kernel, NULL};
+  const uintptr_t arguments[8] = {(uintptr_t)&lowest, (uintptr_t)&highest};
+  int status = cch_driver_call("cuCtxGetStreamPriorityRange", arguments, boxes, w->context);
+  CHECK(status == 0 ? lowest == 0 && highest < 0 : lowest == 0x5a5a && highest == 0x5a5a);
+  return status;
+}
+OPERATION(driver_call, NULL)
 GIVES(context_memory_info, size_t, cch_context_memory_info(&out, &(size_t){0}, w->context))
 GIVES(current_device, int, cch_current_device(&out), OPERATION_NEEDS_CURRENT)
 MAKES(stream_create, cch_stream, cch_stream_create(&out, w->context, CCH_STREAM_NON_BLOCKING, -1))
