@@ -158,7 +158,7 @@ def test_ptx_that_is_too_new(device: ch.Device, good: Callable[[], None]) -> Non
 def test_ptx_with_an_error(device: ch.Device, good: Callable[[], None]) -> None:
     """The error would name neither the problem in the PTX nor its line."""
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_PTX") as caught:
-        make("ptx", PTX.replace(b"add.u32 %x, %x, %n;", b"frobnicate %x;")).get_kernel("nothing")
+        make("ptx", PTX.replace(b"red.global.add.u32 [%p], %n;", b"frobnicate %n;")).get_kernel("nothing")
     assert "frobnicate" in caught.value.log
     assert "line" in caught.value.log
     assert caught.value.log in str(caught.value)
