@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from cudacore_handles._base import results
 from cudacore_handles._base.address import check_int
-from cudacore_handles._base.driver_calls import driver_version, need_driver
+from cudacore_handles._base.driver_calls import driver_status, driver_version, need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Made
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _WITH_GROUPS = 13010  # CUDA 13.1 added groups of different sizes, and work queues
 _MAX_UINT32 = 2**32 - 1
+_GROUP_FIELDS = 16  # of CU_DEV_SM_RESOURCE_GROUP_PARAMS; it begins with those of _Group
 # By their numbers (CUdevWorkqueueConfigScope).
 _SCOPES = (WorkqueueSharingScopeType.DEVICE_CTX, WorkqueueSharingScopeType.GREEN_CTX_BALANCED)
 # Hints for splits, and for resources that the driver refuses to combine.
@@ -211,20 +212,20 @@ class SMResource(Made):
         return self._split_evenly(raw, groups, dry)
 
     def _split_as_asked(self, raw: Any, groups: list[_Group], dry: bool) -> tuple[list[SMResource], SMResource]:
-        wanted = ffi.new("cch_sm_group[]", groups)
+        wanted = ffi.new(f"unsigned[{len(groups)}][{_GROUP_FIELDS}]", groups)
         parts = ffi.NULL if dry else ffi.new("cch_resource[]", len(groups))
-        rest = ffi.new("cch_resource *")
-        check(lib.cch_resource_split(parts, rest, raw, wanted, len(groups)), hints=_HINTS)
+        rest = ffi.NULL if dry else ffi.new("cch_resource *")
+        check(driver_status("cuDevSmResourceSplit", parts, len(groups), raw, rest, 0, wanted), hints=_HINTS)
         if not dry:
             return [self._part(parts + i) for i in range(len(groups))], self._rest(rest)
-        found = [self._dry(group.count, group.together) for group in wanted]
+        found = [self._dry(made[0], group.together) for made, group in zip(wanted, groups, strict=True)]
         return found, self._dry(self._count - sum(part.sm_count for part in found))
 
     def _split_evenly(self, raw: Any, groups: list[_Group], dry: bool) -> tuple[list[SMResource], SMResource]:
         size = groups[0].size or self._count // len(groups) // self._alignment * self._alignment
         parts, rest = ffi.new("cch_resource[]", len(groups)), ffi.new("cch_resource *")
-        made = ffi.new("size_t *", len(groups))
-        check(lib.cch_resource_split_evenly(parts, made, rest, raw, 0, size), hints=_HINTS)
+        made = ffi.new("unsigned *", len(groups))
+        check(driver_status("cuDevSmResourceSplitByCount", parts, made, raw, rest, 0, size), hints=_HINTS)
         if made[0] < len(groups):
             raise ValueError(
                 f"count requests {len(groups)} groups of {size}, but the driver makes only {made[0]} of {self._count} "

@@ -33,14 +33,6 @@ typedef struct cch_resource {
   uint64_t unused[4];
 } cch_resource;
 
-/** One of the groups that multiprocessors are split into. */
-typedef struct cch_sm_group {
-  uint32_t count;     /**< number of multiprocessors; 0: as many as possible. The split sets it to the actual number */
-  uint32_t together;  /**< number of multiprocessors that are co-scheduled, for clusters; 0: the device's default */
-  uint32_t preferred; /**< preferred number of co-scheduled multiprocessors; 0: the same as `together` */
-  uint32_t backfill;  /**< 1: `count` need not be a multiple of the co-scheduled number */
-} cch_sm_group;
-
 /** A device's resource of a kind (cuDeviceGetDevResource). */
 CCH_EXPORT cch_status cch_resource_of_device(cch_resource *out, int device, int kind);
 
@@ -49,23 +41,6 @@ CCH_EXPORT cch_status cch_resource_of_device(cch_resource *out, int device, int 
  * everything that its device has (cuCtxGetDevResource).
  */
 CCH_EXPORT cch_status cch_resource_of_context(cch_resource *out, cch_context *context, int kind);
-
-/**
- * Splits multiprocessors into groups of at least `least` multiprocessors, which the driver rounds up
- * (cuDevSmResourceSplitByCount). *count is the number of groups that `out` has room for, and becomes the number of
- * groups. `rest` (may be NULL) gets the remaining multiprocessors, or CCH_RESOURCE_NONE. Groups of a split cannot be
- * split again.
- */
-CCH_EXPORT cch_status cch_resource_split_evenly(cch_resource *out, size_t *count, cch_resource *CCH_NULLABLE rest,
-                                                const cch_resource *resource, unsigned flags, uint32_t least);
-
-/**
- * Splits multiprocessors into the requested groups, in their order (cuDevSmResourceSplit, of CUDA 13.1), and sets the
- * number of multiprocessors in each. `out` may be NULL if only these numbers are needed. `rest` is as for
- * cch_resource_split_evenly().
- */
-CCH_EXPORT cch_status cch_resource_split(cch_resource *CCH_NULLABLE out, cch_resource *CCH_NULLABLE rest,
-                                         const cch_resource *resource, cch_sm_group *groups, size_t count);
 
 /* Contexts. */
 

@@ -39,8 +39,6 @@ MAKES(stream_create_green, cch_stream, cch_stream_create(&out, w->green, CCH_STR
 GIVES_RESOURCE(resource_of_device, cch_resource_of_device(&out, 1, CCH_RESOURCE_WORKQUEUE))
 GIVES_RESOURCE(resource_of_context, cch_resource_of_context(&out, w->context, CCH_RESOURCE_SM))
 GIVES_RESOURCE(resource_of_green_context, cch_resource_of_context(&out, w->green, CCH_RESOURCE_SM))
-GIVES_RESOURCE(resource_split_evenly, cch_resource_split_evenly(&out, &(size_t){1}, NULL, &w->multiprocessors, 0, 16))
-GIVES_RESOURCE(resource_split, cch_resource_split(&out, NULL, &w->multiprocessors, &(cch_sm_group){.count = 16}, 1))
 DOES(context_set_current, cch_context_set_current(w->context), OPERATION_SETS_CURRENT)
 DOES(context_restore, cch_context_restore(w->context), OPERATION_SETS_CURRENT)
 DOES(context_synchronize, cch_context_synchronize(w->context))
