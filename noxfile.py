@@ -174,7 +174,7 @@ def copy_tests(away: str, root: Path = ROOT) -> None:
         (ROOT, ("ci", "docs", "examples", "tests", "README.md", "conftest.py", "pyproject.toml")),
     ):
         names = [str(path.relative_to(folder)) for pattern in patterns for path in folder.glob(pattern)]
-        subprocess.run(["cp", "-r", "--parents", "--target-directory", away, *names], cwd=folder, check=True)
+        subprocess.run(["cp", "-rp", "--parents", "--target-directory", away, *names], cwd=folder, check=True)
 
 
 def run_tests(
@@ -195,13 +195,16 @@ def run_tests(
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs, env=settings)
         return
-    # in a folder without the sources, because the tests must run on the contents of the wheels
-    with tempfile.TemporaryDirectory() as away:
-        copy_tests(away)
-        with session.chdir(away):
-            # Tests that need two devices are skipped if there is only one device.
-            others = (path for path in paths if SIM.name not in path)
-            session.run(*PYTEST, *others, env={"CUDACORE_SIM_DEVICES": "2"} | settings)
+    # In a folder without the sources, because the tests must run on the contents of the wheels. The bytecode in it is
+    # kept: each worker would take 6 seconds to compile all tests.
+    away = BUILD / f"away-{session.name.partition('(')[0]}"
+    away.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["find", away, "-type", "f", "-not", "-path", "*/__pycache__/*", "-delete"], check=True)
+    copy_tests(str(away))
+    with session.chdir(away):
+        # Tests that need two devices are skipped if there is only one device.
+        others = (path for path in paths if SIM.name not in path)
+        session.run(*PYTEST, *others, env={"CUDACORE_SIM_DEVICES": "2"} | settings)
     if driver is not None or folder != WHEELS:
         return
     # The simulator's own tests need its sources and its build folder. They choose the versions to simulate themselves,
