@@ -209,6 +209,12 @@ def device(first_device: cudacore_handles.Device) -> Iterator[cudacore_handles.D
     first_device.sync()
 
 
+@pytest.fixture
+def stream(device: cudacore_handles.Device) -> cudacore_handles.Stream:
+    """Give a new stream of the device."""
+    return device.create_stream()
+
+
 @pytest.fixture(scope="session")
 def second_device(first_device: cudacore_handles.Device) -> cudacore_handles.Device:
     """Give device 1, for fixtures of a wider scope than a test; tests take ``other_device``."""

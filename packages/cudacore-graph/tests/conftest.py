@@ -28,12 +28,6 @@ def _graph_memory(first_device: ch.Device) -> None:
 
 
 @pytest.fixture
-def stream(device: ch.Device) -> ch.Stream:
-    """Give a new stream of the device."""
-    return device.create_stream()
-
-
-@pytest.fixture
 def code(device: ch.Device) -> ch.ObjectCode:
     """Give the loaded code of graph_tools.PTX."""
     return ch.ObjectCode.from_ptx(graph_tools.PTX)

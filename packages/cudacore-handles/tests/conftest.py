@@ -99,13 +99,7 @@ def run_on_driver(on_sim: bool, run_checked: Callable[..., str], run_on_sim: Cal
     return run_on_sim if on_sim else run_checked
 
 
-# ---- devices, streams, memory
-
-
-@pytest.fixture
-def stream(device: ch.Device) -> ch.Stream:
-    """Give a new stream of the device."""
-    return device.create_stream()
+# ---- memory, threads
 
 
 @pytest.fixture

@@ -42,12 +42,6 @@ def statistics(device: core.Device) -> Iterator[core.StatisticsResourceAdaptor]:
 
 
 @pytest.fixture
-def stream(device: core.Device) -> core.Stream:
-    """Give a stream."""
-    return device.create_stream()
-
-
-@pytest.fixture
 def cupy(monkeypatch: pytest.MonkeyPatch) -> FakeCuPy:
     """Install a stand-in for CuPy."""
     fake = FakeCuPy()
