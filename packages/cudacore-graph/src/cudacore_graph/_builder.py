@@ -38,11 +38,7 @@ from cudacore_handles._sdk.graph import Builder, Taken, take
 if TYPE_CHECKING:
     from cudacore_graph._option_dicts import GraphCompleteOptionsDict, GraphDebugPrintOptionsDict
 
-_MODES = {
-    "global": lib.CCH_CAPTURE_GLOBAL,
-    "thread_local": lib.CCH_CAPTURE_THREAD_LOCAL,
-    "relaxed": lib.CCH_CAPTURE_RELAXED,
-}
+_MODES = {name: getattr(lib, f"CCH_CAPTURE_{name.upper()}") for name in ("global", "thread_local", "relaxed")}
 
 
 class GraphBuilder(Builder, Made):

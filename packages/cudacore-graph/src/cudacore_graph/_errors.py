@@ -90,12 +90,16 @@ _NOT_BEGUN = {
 }
 
 
+def _not_begun(status: int) -> CUDAError:
+    error = last_error(status)
+    error.hint = _NOT_BEGUN.get(error.code_name, error.hint)
+    return error
+
+
 def check_begun(status: int) -> None:
     """Raise an error with advice if `status` says that a capture could not begin."""
     if status:
-        error = last_error(status)
-        error.hint = _NOT_BEGUN.get(error.code_name, error.hint)
-        raise error
+        raise _not_begun(status)
 
 
 def explain_loss(error: CUDAError, mode: str) -> None:
