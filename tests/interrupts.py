@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A KeyboardInterrupt at each bytecode of a package, for tests."""
+"""What can happen at each bytecode of a package, for tests: a KeyboardInterrupt, or another thread's close()."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import os
 import sys
 from collections.abc import Callable
 from types import FrameType, ModuleType
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
-from cudacore_handles import live_counts
+from cudacore_handles import ClosedError, live_counts
 from pytest_cudacore import live_objects
+
+T = TypeVar("T")
 
 
 class _Interrupt:
-    """A tracer that raises a KeyboardInterrupt before the n-th bytecode of a folder's files."""
+    """A tracer that calls a function before the n-th bytecode of a folder's files."""
 
-    def __init__(self, folder: str, number: int) -> None:
+    def __init__(self, folder: str, number: int, function: Callable[[], object]) -> None:
         self._folder = folder
         self._left = number
+        self._function = function
         self.place = ""
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> Any:
@@ -34,7 +37,7 @@ class _Interrupt:
             if self._left == 0:
                 self.place = f"{code.co_filename}:{frame.f_lineno}, bytecode {frame.f_lasti}"
                 sys.settrace(None)
-                raise KeyboardInterrupt
+                self._function()
         return self
 
 
@@ -43,6 +46,10 @@ def _is_in_finalizer(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_code.co_name != "__del__":
         frame = frame.f_back
     return frame is not None
+
+
+def _interrupt() -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _open_files() -> int:
@@ -59,7 +66,7 @@ def check_interrupts(operation: Callable[[], object], package: ModuleType) -> No
     sys._getframe().f_trace_opcodes = True  # in Python 3.12, settrace() ignores opcodes if no frame has asked for them
     before, files = live_objects() | {"context": 0}, _open_files()
     for number in itertools.count(1):
-        interrupt = _Interrupt(os.path.dirname(str(package.__file__)), number)
+        interrupt = _Interrupt(os.path.dirname(str(package.__file__)), number, _interrupt)
         sys.settrace(interrupt)
         try:
             operation()
@@ -73,3 +80,24 @@ def check_interrupts(operation: Callable[[], object], package: ModuleType) -> No
         assert now == before or live_objects() | {"context": 0} == before, f"objects remain after {interrupt.place}"
         assert _open_files() == files, f"a file remains open after {interrupt.place}"
     assert number > 1
+
+
+def check_closing_meanwhile(make: Callable[[], T], use: Callable[[T], object], package: ModuleType) -> None:
+    """Close an object before each bytecode of a use, as another thread can: the use may succeed, or say so."""
+    use(make())  # imports what it needs, and makes what is made once
+    sys._getframe().f_trace_opcodes = True
+    for number in itertools.count(1):
+        face: Any = make()
+        closing = _Interrupt(os.path.dirname(str(package.__file__)), number, face.close)
+        sys.settrace(closing)
+        try:
+            use(face)
+        except ClosedError:
+            pass
+        except Exception as error:
+            sys.settrace(None)
+            raise AssertionError(f"another error after close() at {closing.place}: {error!r}") from error
+        finally:
+            sys.settrace(None)
+        if not closing.place:
+            break

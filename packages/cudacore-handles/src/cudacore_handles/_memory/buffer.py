@@ -127,8 +127,8 @@ class Buffer(_native.BufferHandle, Closing, Made):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        check_open(self)
         mr = self._mr
+        check_open(self)  # last, because another thread can close it
         reduce = getattr(mr._origin, "_reduce_buffer", None) if mr is not None else None
         if reduce is None:
             raise not_enabled(mr, "pickled")

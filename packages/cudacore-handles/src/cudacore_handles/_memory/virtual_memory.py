@@ -231,12 +231,11 @@ class VirtualMemoryResource(MemoryResource):
             If `buf` is a part of a buffer, or was not allocated through this resource.
         """
         check_type("buf", buf, Buffer)
-        check_open(buf)
         nbytes = check_size(new_size, "new_size")
-        self._check_own(buf, "make it larger")
-        if buf.memory_resource is not self:
+        mr = self._check_own(buf, "make it larger")
+        if mr is not self:
             raise ValueError(
-                f"buf was allocated through {buf.memory_resource!r}, which counts it with its present size: to make it "
+                f"buf was allocated through {mr!r}, which counts it with its present size: to make it "
                 "larger, allocate a new buffer there, or use this memory resource without an adaptor"
             )
         given = self.config if config is None else as_options(VirtualMemoryResourceOptions, config, "config")
@@ -248,7 +247,7 @@ class VirtualMemoryResource(MemoryResource):
             raise ValueError("buf is a part of a buffer, and only a whole one can be made larger")
         out, moved = out_box("cch_deviceptr"), ffi.new("int *")
         where = f"device {self._device.device_id}; the buffer is as it was"
-        if buf.size == 0:
+        if not lib.cch_deviceptr_size(old):
             allocate_with(self, nbytes, None, where, lambda: lib.cch_virtual_alloc(out, settings, nbytes))
         else:
             allocate_with(self, nbytes, None, where, lambda: lib.cch_virtual_grow(out, moved, old, settings, nbytes))
@@ -271,7 +270,6 @@ class VirtualMemoryResource(MemoryResource):
             The file descriptors, which are closed with the object.
         """
         check_type("buf", buf, Buffer)
-        check_open(buf)
         self._check_own(buf, "export it")
         return export_buffer(buf, self.config)
 
@@ -307,10 +305,12 @@ class VirtualMemoryResource(MemoryResource):
         with buffer:
             return buffer[descriptor.offset : descriptor.offset + descriptor.size]
 
-    def _check_own(self, buf: Buffer, what: str) -> None:
+    def _check_own(self, buf: Buffer, what: str) -> MemoryResource:
         mr = buf.memory_resource
+        check_open(buf)  # last, because another thread can close it
         if mr is None or mr._origin is not self:
             raise ValueError(f"buf is of another memory resource, and only that one can {what}")
+        return mr
 
     def _reduce_buffer(self, buffer: Buffer) -> tuple[Any, ...]:
         return reduce_buffer(self, buffer)
