@@ -14,9 +14,15 @@ from cudacore_handles._base.errors import CUDAError, check, result_of
 from cudacore_handles._base.handle import hold
 from cudacore_handles._cffi import ffi, lib
 
+_WORD, _WORDS, _BOXES = map(ffi.typeof, ("uintptr_t", "uintptr_t[8]", "void *[]"))
+_NO_BOXES = ffi.new(_BOXES, [ffi.NULL])
+_MAX_WORD = 2**64 - 1
+
 
 def as_word(argument: Any, kept: list[Any]) -> int:
     """Return a pointer or a number as a word, and keep what it points to. Bytes and lists of bytes are pointers."""
+    if type(argument) is int:
+        return argument & _MAX_WORD
     if isinstance(argument, list):
         items = [ffi.from_buffer("char[]", item) for item in argument]
         kept.append(items)
@@ -24,7 +30,7 @@ def as_word(argument: Any, kept: list[Any]) -> int:
     elif isinstance(argument, bytes):
         argument = ffi.from_buffer("char[]", argument)
     kept.append(argument)
-    return int(ffi.cast("uintptr_t", argument))
+    return int(ffi.cast(_WORD, argument))
 
 
 def driver_status(function: str, *arguments: Any, context: _native.Handle | None = None) -> int:
@@ -35,7 +41,8 @@ def driver_status(function: str, *arguments: Any, context: _native.Handle | None
     function : str
         The name of the function.
     *arguments
-        Up to eight pointers, numbers, bytes, and objects such as streams, which stand for their handles.
+        Up to eight pointers, numbers, bytes, and objects such as streams, which stand for their handles. A device is
+        given by its ordinal.
     context : Context, optional
         The context that is made current for the call.
 
@@ -45,12 +52,15 @@ def driver_status(function: str, *arguments: Any, context: _native.Handle | None
         If an object is closed.
     """
     kept: list[Any] = []
-    boxes = [hold(one) for one in arguments if isinstance(one, _native.Handle)]
-    words = [as_word(one._raw if isinstance(one, _native.Handle) else one, kept) for one in arguments]
+    words, boxes = ffi.new(_WORDS), []
+    for place, argument in enumerate(arguments):
+        if isinstance(argument, _native.Handle):
+            boxes.append(hold(argument))
+            argument = argument._raw
+        words[place] = as_word(argument, kept)
+    given = ffi.new(_BOXES, [*boxes, ffi.NULL]) if boxes else _NO_BOXES
     within = ffi.NULL if context is None else hold(context)
-    status: int = lib.cch_driver_call(
-        function.encode(), ffi.new("uintptr_t[8]", words), ffi.new("void *[]", [*boxes, ffi.NULL]), within
-    )
+    status: int = lib.cch_driver_call(function.encode(), words, given, within)
     return status
 
 
@@ -62,11 +72,6 @@ def call_driver(function: str, *arguments: Any) -> None:
 def query_driver(function: str, *arguments: Any, out: str = "int *") -> int:
     """Call a function of the driver whose first parameter is for a number, of the type `out`; return the number."""
     return result_of(lambda result: driver_status(function, result, *arguments), out=out)
-
-
-def device_number(ordinal: int) -> int:
-    """Return the driver's number for the device with an ordinal (cuDeviceGet)."""
-    return query_driver("cuDeviceGet", ordinal)
 
 
 def driver_version() -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.attribute import Attribute, DeviceAttributes, Flag, Number
-from cudacore_handles._base.driver_calls import call_driver, device_number, query_driver
+from cudacore_handles._base.driver_calls import call_driver, query_driver
 from cudacore_handles._base.errors import result_of
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Made
@@ -69,7 +69,7 @@ class KernelAttributes(DeviceAttributes):
         return f"<KernelAttributes of {self._kernel!r} on {device}>"
 
     def _query(self, attribute: Attribute[Any], device_id: int) -> int:
-        return query_driver("cuKernelGetAttribute", attribute.number, self._kernel, device_number(device_id))
+        return query_driver("cuKernelGetAttribute", attribute.number, self._kernel, device_id)
 
     def _max_dynamic_shared(self) -> int:
         """Return the maximum dynamic shared memory of a block on this object's device."""
@@ -84,7 +84,7 @@ class KernelAttributes(DeviceAttributes):
             if nbytes <= self.max_dynamic_shared_size_bytes:
                 return False
             assert self._device_id is not None
-            call_driver("cuKernelSetAttribute", setting.number, nbytes, self._kernel, device_number(self._device_id))
+            call_driver("cuKernelSetAttribute", setting.number, nbytes, self._kernel, self._device_id)
             return True
 
     max_threads_per_block: Number = Number(0, "Maximum number of threads per block of a launch.")

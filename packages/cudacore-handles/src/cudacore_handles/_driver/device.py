@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
-from cudacore_handles._base.driver_calls import call_driver, device_number, query_driver
+from cudacore_handles._base.driver_calls import call_driver, query_driver
 from cudacore_handles._base.errors import check, closed, no_buffer, result_of
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.names import check_type
@@ -355,8 +355,7 @@ class Device:
         For the device itself, the result is True.
         """
         other = Device(peer)._id
-        devices = device_number(self._id), device_number(other)
-        return bool(query_driver("cuDeviceCanAccessPeer", *devices)) or other == self._id
+        return bool(query_driver("cuDeviceCanAccessPeer", self._id, other)) or other == self._id
 
     def create_graph_builder(self) -> GraphBuilder:
         """Create a graph builder that captures its own stream. Needs the package ``cudacore-graph``."""
@@ -396,7 +395,7 @@ class Device:
     def _text(self, function: str) -> str:
         """Return the text that a function of the driver writes. Some functions end a long one without a NUL."""
         out = ffi.new("char[]", _TEXT_SIZE)
-        call_driver(function, out, _TEXT_SIZE - 1, device_number(self._id))
+        call_driver(function, out, _TEXT_SIZE - 1, self._id)
         return str(ffi.string(out).decode())
 
     @property
@@ -422,7 +421,7 @@ class Device:
     def uuid(self) -> str:
         """str: The device's UUID, in the form 8-4-4-4-12 (cuDeviceGetUuid)."""
         out = ffi.new("unsigned char[16]")
-        call_driver("cuDeviceGetUuid", out, device_number(self._id))
+        call_driver("cuDeviceGetUuid", out, self._id)
         digits = bytes(out).hex()
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
