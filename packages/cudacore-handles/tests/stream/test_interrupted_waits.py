@@ -38,6 +38,7 @@ def _raise() -> None:
     raise _Alarm
 
 
+INTERRUPTED_DEVICE = pytest.mark.needs_driver("12.5", "waits for a device that signals interrupt")
 _WAITS: dict[str, Callable[[Any, ch.Stream, ch.Buffer], Any]] = {
     "stream": lambda event, stream, buffer: stream.sync(),
     "default stream": lambda event, stream, buffer: _default(stream).sync(),
@@ -57,7 +58,9 @@ def _default(stream: ch.Stream) -> ch.Stream:
 
 
 @pytest.mark.parametrize("blocking", [False, True])
-@pytest.mark.parametrize("wait", _WAITS)
+@pytest.mark.parametrize(
+    "wait", [pytest.param(name, marks=INTERRUPTED_DEVICE) if name == "device" else name for name in _WAITS]
+)
 @pytest.mark.parametrize("delay", [0.001, 0.2])  # while the wait queries without pauses, and later
 def test_a_signal_ends_a_wait(
     device: ch.Device, stream: ch.Stream, gate: Gate, wait: str, delay: float, blocking: bool
@@ -180,7 +183,7 @@ def test_a_device_waits_for_all_streams(device: ch.Device, stream: ch.Stream) ->
 
 
 @pytest.mark.cuda_sim
-@pytest.mark.parametrize("function", ["cuEventCreate", "cuCtxRecordEvent"])
+@pytest.mark.parametrize("function", ["cuEventCreate", pytest.param("cuCtxRecordEvent", marks=INTERRUPTED_DEVICE)])
 def test_a_device_waits_without_an_event(device: ch.Device, stream: ch.Stream, cuda_sim: Any, function: str) -> None:
     """On an older driver, or if an event is refused, ``Device.sync`` would fail, or not wait."""
     done: list[int] = []
