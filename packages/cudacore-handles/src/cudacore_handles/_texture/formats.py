@@ -167,16 +167,20 @@ def checked(cls: type[Options], options: Any) -> Known:
 
 
 def _check_again(cls: type[Options], options: Any) -> Known:
-    given = as_options(cls, options)
-    known: Known | None = getattr(given, "_known", None) if type(given) is cls else None
+    given = options if type(options) is cls else as_options(cls, options)
+    is_own = type(given) is cls  # a subclass can have checks of its own
+    known: Known | None = getattr(given, "_known", None) if is_own else None
     try:
         hash(tuple(vars(given).values()))
     except TypeError:  # a value that can change without an assignment
-        is_fixed = False
+        known, is_fixed = None, False
     else:
-        is_fixed = type(given) is cls
-    copied = copy_options(given)
-    if known is None or not is_fixed:
+        is_fixed = is_own
+    if known is not None:
+        copied = object.__new__(cls)
+        vars(copied).update(vars(given))
+    else:
+        copied = copy_options(given)
         copied.__post_init__()
         # A subclass may not call this class's __post_init__().
         known = getattr(copied, "_known", None) or Known(copied._read())
