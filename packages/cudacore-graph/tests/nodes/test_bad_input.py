@@ -64,6 +64,8 @@ def row(method: str, error: type[Exception], match: str, *arguments: Any, **opti
         row("memset", OverflowError, "value is -1", 4096, -1, 4),
         row("memset", ValueError, "value must be 1, 2, or 4 bytes", 4096, b"abc", 4),
         row("memset", ValueError, "value must be 1, 2, or 4 bytes, got 8$", 4096, b"12345678", 8),
+        row("memset", OverflowError, r"give np\.uint32\(4294967295\)", 4096, 2**32 - 1, 8),
+        row("memset", OverflowError, "no NumPy integer of up to 4 bytes", 4096, 2**32, 8),
         row("memset", TypeError, "value must be an int", 4096, 1.5, 4),
         row("memset", ValueError, "dst is 18446744073709551616, which is not an address", 2**64, 0, 4),
         row("memset", ValueError, "width is 0; it must be at least 1", 4096, 0, 0),

@@ -149,7 +149,12 @@ ROWS: list[tuple[Callable[[World], Any], type[Exception], str]] = [
     (lambda w: 3 in w.buffer, TypeError, "not iterable|not a container"),
     # ---- fills
     (fill(-1), OverflowError, "value is -1; an int fills bytes, 0 to 255"),
-    (fill(256), OverflowError, "value is 256; an int fills bytes"),
+    (fill(256), OverflowError, r"value is 256; an int fills bytes, 0 to 255; give np\.int32\(256\)"),
+    (fill(2**31), OverflowError, r"give np\.uint32\(2147483648\)"),
+    (fill(-(2**40)), OverflowError, r"give np\.int64\(-1099511627776\)"),
+    (fill(2**63), OverflowError, r"give np\.uint64\(9223372036854775808\)"),
+    (fill(10**30), OverflowError, "an int of 100 bits; .* no NumPy integer of up to 8 bytes can hold it"),
+    (fill(10**5000), OverflowError, "an int of 16610 bits"),
     (fill(True), TypeError, "value must be an int from 0 to 255, or a value with a size, not bool"),
     (fill(1.0), TypeError, "value must be an int .* not float"),
     (fill("x"), TypeError, "value must be an int .* not str"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +85,40 @@ def test_wait_for_another_device(device: ch.Device, other_device: ch.Device) -> 
     stream.wait(other_device.create_stream())
     stream.wait(other_device.create_stream().record())
     stream.sync()
+
+
+def test_waits_for_several_streams(device: ch.Device) -> None:
+    """A wait for a stream would be forgotten, or would become one for another stream, when others wait, too."""
+    slow, waiting, idle, other = (device.create_stream() for _ in range(4))
+    release = threading.Event()
+    try:
+        slow.callback(release.wait)
+        waiting.wait(slow)
+        for _ in range(3):
+            other.wait(idle)
+        other.sync()
+        done = waiting.record()
+        assert not done.is_done
+    finally:
+        release.set()
+    waiting.sync()
+    assert done.is_done
+
+
+def test_waits_in_a_capture(device: ch.Device) -> None:
+    """A wait in a capture, and waits outside of it, would share an event in a way that CUDA forbids."""
+    driver = pytest.importorskip("cuda.bindings.driver")
+    captured, forked, other, idle = (device.create_stream() for _ in range(4))
+    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    assert not driver.cuStreamBeginCapture(captured.handle, mode)[0]
+    forked.wait(captured)
+    other.wait(idle)
+    captured.wait(forked)
+    error, graph = driver.cuStreamEndCapture(captured.handle)
+    assert not error
+    assert not driver.cuGraphDestroy(graph)[0]
+    other.wait(captured)
+    other.sync()
 
 
 @pytest.mark.parametrize("what", [None, 1, "stream", ch.StreamOptions()])

@@ -10,7 +10,7 @@ from cudacore_handles._base.errors import check, check_open
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.paths import get_library
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._memory.adaptors.base import ResourceAdaptor, Tracker
+from cudacore_handles._memory.adaptors.base import ResourceAdaptor, Tracker, boxes_of
 from cudacore_handles._memory.pool import PooledMemoryResource
 from cudacore_handles._memory.resource import MemoryResource
 
@@ -56,8 +56,7 @@ def make_allocator(mr: MemoryResource) -> Allocator:
         )
     check_open(pool)
     out = out_box("cch_allocator")
-    boxes = ffi.new("cch_tracker *[]", [hold(tracker) for tracker in trackers])
-    check(lib.cch_allocator_create(out, hold(pool._pool), boxes, len(trackers)))
+    check(lib.cch_allocator_create(out, hold(pool._pool), *boxes_of(trackers)))
     return adopt(Allocator, out)
 
 

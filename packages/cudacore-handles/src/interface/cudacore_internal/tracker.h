@@ -50,21 +50,25 @@ CCH_EXPORT cch_status cch_tracker_measure(cch_tracker **out, cch_tracker *tracke
 CCH_EXPORT cch_status cch_tracker_stop(cch_tracker *tracker);
 
 /**
- * Announces an allocation of `size` bytes, which cch_tracker_add() or cch_tracker_cancel() follows. CCH_ELIMIT if the
- * allocation would exceed the limit.
+ * Announces an allocation of `size` bytes to trackers; cch_trackers_add() or cch_trackers_cancel() follows. `stream` is
+ * the stream that orders the allocation, or NULL. CCH_ELIMIT if the allocation would exceed the limit of a tracker:
+ * then it is announced to none.
  */
-CCH_EXPORT cch_status cch_tracker_begin(cch_tracker *tracker, size_t size);
+CCH_EXPORT cch_status cch_trackers_begin(cch_tracker *const *trackers, size_t count, size_t size,
+                                         const cch_stream *CCH_NULLABLE stream);
 
-/** Ends the announcement of an allocation that failed. `stream` is the stream on which the allocation was ordered, or
- * NULL. */
-CCH_EXPORT void cch_tracker_cancel(cch_tracker *tracker, size_t size, const cch_stream *CCH_NULLABLE stream);
+/** Ends the announcement of an allocation that failed. */
+CCH_EXPORT void cch_trackers_cancel(cch_tracker *const *trackers, size_t count, size_t size,
+                                    const cch_stream *CCH_NULLABLE stream);
 
 /**
- * Adds a new allocation to a tracker. `announced` is the size that was passed to cch_tracker_begin(). *id is the number
- * of the allocation. If this function fails, the announcement is ended. CCH_ELIMIT if the allocation is larger than
- * announced, and would exceed the limit.
+ * Adds a new allocation to trackers. `announced` is the size that was passed to cch_trackers_begin(), or the size of
+ * the allocation. *id is its number in the last tracker. CCH_ELIMIT if the allocation is larger than announced, and
+ * would exceed the limit of a tracker. If this function fails, the announcement is ended, and the caller frees the
+ * allocation.
  */
-CCH_EXPORT cch_status cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size_t announced);
+CCH_EXPORT cch_status cch_trackers_add(uint64_t *id, cch_tracker *const *trackers, size_t count, cch_deviceptr *ptr,
+                                       size_t announced);
 
 /**
  * Like cch_deviceptr_alloc_async(), with `count` trackers, each of which can refuse the allocation. On failure, no

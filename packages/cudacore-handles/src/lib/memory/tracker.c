@@ -239,8 +239,7 @@ static int fail_limit(const cch_tracker *tracker, size_t size, uint64_t used, co
                    tracker->limit, used);
 }
 
-cch_status cch_tracker_begin(cch_tracker *tracker, size_t size) {
-  CCH__REQUIRE(tracker);
+static int begin(cch_tracker *tracker, size_t size, const char *operation) {
   if (tracker->limit == 0)
     return 0;
   uint64_t used = 0;
@@ -249,13 +248,11 @@ cch_status cch_tracker_begin(cch_tracker *tracker, size_t size) {
   if (is_allowed)
     tracker->announced += size;
   unlock(tracker, locked);
-  return is_allowed ? 0 : fail_limit(tracker, size, used, __func__);
+  return is_allowed ? 0 : fail_limit(tracker, size, used, operation);
 }
 
-void cch_tracker_cancel(cch_tracker *tracker, size_t size, const cch_stream *stream) {
-  if (cch__check(tracker, CCH_KIND_TRACKER, "the argument tracker", __func__) != 0 ||
-      (stream != NULL && cch__check(stream, CCH_KIND_STREAM, "the argument stream", __func__) != 0) ||
-      (tracker->limit == 0 && tracker->log == NULL))
+static void cancel(cch_tracker *tracker, size_t size, const cch_stream *stream) {
+  if (tracker->limit == 0 && tracker->log == NULL)
     return;
   bool locked = lock(tracker);
   if (tracker->limit != 0)
@@ -265,20 +262,16 @@ void cch_tracker_cancel(cch_tracker *tracker, size_t size, const cch_stream *str
   unlock(tracker, locked);
 }
 
-cch_status cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size_t announced) {
-  CCH__REQUIRE(id, tracker, ptr);
+static int add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size_t announced, const char *operation) {
   cch__track *track = malloc(sizeof *track);
-  if (track == NULL) {
-    cch_tracker_cancel(tracker, announced, cch_deviceptr_stream(ptr));
-    return cch__fail_nomem(__func__);
-  }
+  if (track == NULL)
+    return cch__fail_nomem(operation);
   *track = (cch__track){.next = ptr->tracks, .tracker = cch__box_ref(tracker), .ptr = ptr, .size = ptr->size};
   bool locked = lock(tracker);
   uint64_t used = 0;
   if (ptr->size > announced && !fits(tracker, ptr->size, announced, &used)) { /* the memory's size was rounded up */
     unlock(tracker, locked);
-    cch_tracker_cancel(tracker, announced, cch_deviceptr_stream(ptr));
-    int status = fail_limit(tracker, ptr->size, used, __func__);
+    int status = fail_limit(tracker, ptr->size, used, operation);
     cch__box_unref(tracker); /* the track's reference; the caller keeps its own */
     free(track);
     return status;
@@ -299,6 +292,48 @@ cch_status cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *pt
     log_line(tracker->log, "allocate", ptr->ptr, ptr->size, cch_deviceptr_stream(ptr));
   unlock(tracker, locked);
   ptr->tracks = track;
+  return 0;
+}
+
+static int check(cch_tracker *const *trackers, size_t count, const char *operation) {
+  int status = count > 0 ? cch__check(trackers, -1, "the argument trackers", operation) : 0;
+  for (size_t i = 0; i < count && status == 0; i++)
+    status = cch__fail_at_place(CCH__USABLE(trackers[i], "the argument trackers[i]", operation), i);
+  return status;
+}
+
+cch_status cch_trackers_begin(cch_tracker *const *trackers, size_t count, size_t size, const cch_stream *stream) {
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(stream, "the argument stream", __func__));
+  CCH__RETURN_FAILURE(check(trackers, count, __func__));
+  for (size_t i = 0; i < count; i++) {
+    int status = begin(trackers[i], size, __func__);
+    if (status != 0) {
+      cch_trackers_cancel(trackers, i, size, stream);
+      return status;
+    }
+  }
+  return 0;
+}
+
+void cch_trackers_cancel(cch_tracker *const *trackers, size_t count, size_t size, const cch_stream *stream) {
+  if ((stream != NULL && cch__check(stream, CCH_KIND_STREAM, "the argument stream", __func__) != 0) ||
+      check(trackers, count, __func__) != 0)
+    return;
+  while (count > 0)
+    cancel(trackers[--count], size, stream);
+}
+
+cch_status cch_trackers_add(uint64_t *id, cch_tracker *const *trackers, size_t count, cch_deviceptr *ptr,
+                            size_t announced) {
+  CCH__REQUIRE(id, ptr);
+  CCH__RETURN_FAILURE(check(trackers, count, __func__));
+  for (size_t i = 0; i < count; i++) {
+    int status = add(id, trackers[i], ptr, announced, __func__);
+    if (status != 0) {
+      cch_trackers_cancel(trackers + i, count - i, announced, cch_deviceptr_stream(ptr));
+      return status;
+    }
+  }
   return 0;
 }
 
@@ -366,27 +401,19 @@ cch_status cch_tracker_list(cch_tracked *out, size_t capacity, size_t *count, cc
 cch_status cch_deviceptr_alloc_tracked(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream,
                                        cch_tracker *const *trackers, size_t count) {
   CCH__REQUIRE_USABLE(out, pool, stream);
-  CCH__REQUIRE_ARRAY(trackers, count);
-  size_t begun = 0;
-  int status = 0;
   uint64_t id;
   cch_deviceptr *ptr = NULL;
-  for (size_t i = 0; i < count && status == 0; i++)
-    status = cch__fail_at_place(CCH__USABLE(trackers[i], "the argument trackers[i]", __func__), i);
-  for (; begun < count && status == 0; begun++)
-    if ((status = cch_tracker_begin(trackers[begun], size)) != 0)
-      break;
-  if (status == 0)
-    status = cch_deviceptr_alloc_async(&ptr, pool, size, stream);
-  size_t added = 0;
-  while (status == 0 && added < count)
-    status = cch_tracker_add(&id, trackers[added++], ptr, size);
+  CCH__RETURN_FAILURE(cch_trackers_begin(trackers, count, size, stream));
+  int status = cch_deviceptr_alloc_async(&ptr, pool, size, stream);
+  if (status != 0) {
+    cch_trackers_cancel(trackers, count, size, stream);
+    return status;
+  }
+  status = cch_trackers_add(&id, trackers, count, ptr, size);
   if (status == 0) {
     *out = ptr;
     return 0;
   }
-  while (begun > added)
-    cch_tracker_cancel(trackers[--begun], size, stream);
   cch_error failure = *cch_error_last();
   cch_deviceptr_unref(ptr);
   cch_error_restore(&failure);

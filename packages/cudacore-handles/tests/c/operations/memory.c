@@ -39,8 +39,8 @@ static int deviceptr_alloc_tracked(world *w, void **made) {
   OK(cch_tracker_read(&counts, limited));
   CHECK_EQ(counts.current_bytes, status == 0 ? 64 : 0);
   if (status != 0) {
-    OK(cch_tracker_begin(limited, 64)); /* the failed allocation does not count against the limit */
-    cch_tracker_cancel(limited, 64, NULL);
+    OK(cch_trackers_begin(&limited, 1, 64, NULL)); /* the failed allocation does not count against the limit */
+    cch_trackers_cancel(&limited, 1, 64, NULL);
   } else {
     cch_deviceptr_unref(out);
   }

@@ -163,11 +163,16 @@ def counts_of(tracker: Tracker) -> AllocationCounts:
     )
 
 
-def add_to(tracker: Tracker, buffer: Buffer, announced: int) -> int:
-    """Add a new buffer to a tracker; return the number that the tracker gave the allocation."""
+def add_to(trackers: Sequence[Tracker], buffer: Buffer, announced: int) -> int:
+    """Add a new buffer to trackers; return the number that the last one gave the allocation."""
     out = ffi.new("uint64_t *")
-    check(lib.cch_tracker_add(out, hold(tracker), hold(buffer), announced))
+    check(lib.cch_trackers_add(out, *boxes_of(trackers), hold(buffer), announced))
     return int(out[0])
+
+
+def boxes_of(trackers: Sequence[Tracker]) -> tuple[Any, int]:
+    """Return the boxes of trackers as an array, which is valid as long as the trackers are, and their number."""
+    return ffi.new("cch_tracker *[]", [hold(tracker) for tracker in trackers]), len(trackers)
 
 
 def allocate_upstream(target: MemoryResource, size: int, stream: Stream | IsStreamType | None) -> Buffer:
@@ -205,33 +210,24 @@ def _try_to_allocate(
     """Return a buffer that all trackers have counted, or the status of the tracker that refused it."""
     if not nbytes:  # trackers do not count buffers of 0 bytes
         return allocate_upstream(target, nbytes, stream)
-    for place, tracker in enumerate(trackers):
-        status: int = lib.cch_tracker_begin(hold(tracker), nbytes)
-        if status:
-            _cancel(trackers[:place], nbytes, stream)
-            return status
-    added = 0
+    boxes, ordered_on, number = boxes_of(trackers), _hold_stream(stream), ffi.new("uint64_t *")
+    status: int = lib.cch_trackers_begin(*boxes, nbytes, ordered_on)
+    if status:
+        return status
+    is_announced = True
     try:
         buffer = allocate_upstream(target, nbytes, stream)
-        box, number = hold(buffer), ffi.new("uint64_t *")
-        for tracker in trackers:
-            added += 1  # if cch_tracker_add() fails, it has cancelled the allocation in this tracker
-            status = lib.cch_tracker_add(number, hold(tracker), box, nbytes)
-            if status:
-                _cancel(trackers[added:], nbytes, stream)
-                return status
+        memory = hold(buffer)
+        is_announced = False  # the next call ends the announcement, even if it fails
+        return lib.cch_trackers_add(number, *boxes, memory, nbytes) or buffer
     except BaseException:
-        _cancel(trackers[added:], nbytes, stream)
+        if is_announced:
+            lib.cch_trackers_cancel(*boxes, nbytes, ordered_on)
         raise
-    return buffer
 
 
-def _cancel(trackers: Sequence[Tracker], nbytes: int, stream: Stream | IsStreamType | None) -> None:
-    box = ffi.NULL
-    if stream is not None:
-        try:
-            box = hold(Stream_accept(stream, allow_stream_protocol=True))
-        except (CUDAError, TypeError, ValueError, RuntimeError):
-            box = ffi.NULL  # the stream is invalid, so the allocation has failed for that reason
-    for tracker in trackers:
-        lib.cch_tracker_cancel(hold(tracker), nbytes, box)
+def _hold_stream(stream: Stream | IsStreamType | None) -> Any:
+    try:
+        return ffi.NULL if stream is None else hold(Stream_accept(stream, allow_stream_protocol=True))
+    except (CUDAError, TypeError, ValueError, RuntimeError):
+        return ffi.NULL  # the stream is invalid, so the allocation will fail

@@ -77,7 +77,7 @@ class TrackingResourceAdaptor(ResourceAdaptor):
         """Allocate from the upstream resource; see :meth:`ResourceAdaptor.allocate`."""
         buffer = allocate_upstream(self._upstream, check_size(size), stream)
         if buffer.size:
-            number = add_to(self._tracker, buffer, buffer.size)
+            number = add_to((self._tracker,), buffer, buffer.size)
             self._sites[number] = (threading.current_thread().name, time.time(), _stack() if self._captures else ())
             if len(self._sites) > self._many:
                 self._forget()
