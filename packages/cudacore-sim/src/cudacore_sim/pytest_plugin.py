@@ -292,7 +292,9 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         return  # the traceback of the failed test keeps the test's objects alive
     node.funcargs.clear()  # the fixtures are torn down, but pytest still refers to their values
     problems = []
-    leaked = _leaked(request.config, before, newest)
+    # After a kernel has failed, objects that the test releases cannot be freed, so they do not count as leaks.
+    may_leak = failed or node.get_closest_marker("cuda_leaks_ok") is not None
+    leaked = {} if may_leak else _leaked(request.config, before, newest)
     # Garbage can keep objects. It is collected only here, because that takes longer than most tests. Then wait until
     # the driver's own thread has destroyed the user objects of graphs, and the objects that they keep.
     end = time.monotonic() + _SECONDS_TO_SETTLE
@@ -300,8 +302,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         if gc.collect() == 0:
             time.sleep(0.01)
         leaked = _leaked(request.config, before, newest)
-    # After a kernel has failed, objects that the test releases cannot be freed, so they do not count as leaks.
-    if leaked and not failed and not node.get_closest_marker("cuda_leaks_ok"):
+    if leaked:
         counts = ", ".join(f"{count} x {kind}" for kind, count in leaked.items())
         lines = [f"objects of the driver that were not there before this test: {counts}"]
         for kind in leaked:

@@ -53,6 +53,13 @@ def test_errors_of_tests(project: pytest.Pytester, tests: str, passed: int, text
     result.stdout.fnmatch_lines([text])
 
 
+def test_no_wait_for_permitted_leaks(project: pytest.Pytester) -> None:
+    """A test that may leave objects behind would wait for their destruction, for seconds."""
+    never = "import cudacore_sim.pytest_plugin\ncudacore_sim.pytest_plugin._SECONDS_TO_SETTLE = 1e9\n"
+    permitted = "@pytest.mark.cuda_leaks_ok('on purpose')\ndef test_excused(): stream()"
+    run(project, never + permitted, "--cuda-driver=sim").assert_outcomes(passed=1)
+
+
 def test_leaks_are_described(project: pytest.Pytester) -> None:
     """The error would not say what was leaked, or on which lines of the program it was created."""
     result = run(
