@@ -194,7 +194,7 @@ def test_settings_are_read_each_time(empty: Kernel, device: Device) -> None:
     assert attributes.max_dynamic_shared_size_bytes == most
 
 
-def test_constants_are_asked_once(limited: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_constants_are_asked_once(limited: Kernel, other_device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that uses a constant attribute in a loop would call the driver each time, or devices share a value."""
     attributes = limited.attributes
     registers, on_device = attributes.num_regs, attributes[0]
@@ -206,7 +206,9 @@ def test_constants_are_asked_once(limited: Kernel, monkeypatch: pytest.MonkeyPat
     with pytest.raises(AssertionError, match="asked again"):
         _ = attributes.max_dynamic_shared_size_bytes
     with pytest.raises(AssertionError, match="asked again"):
-        _ = KernelAttributes._with(_kernel=limited, _device_id=1, _known=attributes._known).num_regs
+        _ = KernelAttributes._with(
+            _kernel=limited, _device_id=other_device.device_id, _known=attributes._known
+        ).num_regs
     assert (attributes.num_regs, on_device.num_regs) == (registers, registers)
 
 
