@@ -18,7 +18,7 @@ from cudacore_graph._errors import check_begun, explain_loss
 from cudacore_graph._graph import Graph, instantiate
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_graph.typing import CaptureModeName
-from cudacore_handles import PER_THREAD_DEFAULT_STREAM, CUDAError, Event, Stream
+from cudacore_handles import PER_THREAD_DEFAULT_STREAM, ClosedError, CUDAError, Event, Stream
 from cudacore_handles._sdk import (
     Made,
     adopt,
@@ -546,11 +546,11 @@ class GraphBuilder(Builder, Made):
 
     def _illegal(self, what: str) -> RuntimeError:
         """Make the exception for a call that the state does not allow."""
-        if self._state is BuilderState.CLOSED:
-            joined = " (joined builders are)" if self._kind is BuilderKind.FORKED else ""
-            return RuntimeError(f"cannot {what}: this GraphBuilder has been closed{joined}; make a new one")
-        allowed = ALLOWED[self._kind, self._state]
-        return RuntimeError(f"cannot {what}: this {self._kind.value} GraphBuilder is {self._state.value}; {allowed}")
+        kind, state = self._kind, self._state  # another thread may close the builder meanwhile
+        if state is BuilderState.CLOSED:
+            joined = " (joined builders are)" if kind is BuilderKind.FORKED else ""
+            return ClosedError(f"cannot {what}: this GraphBuilder has been closed{joined}; make a new one")
+        return RuntimeError(f"cannot {what}: this {kind.value} GraphBuilder is {state.value}; {ALLOWED[kind, state]}")
 
     def _own_stream(self) -> Stream:
         stream = self._own
