@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can happen at each bytecode of a package, for tests: a KeyboardInterrupt, or another thread's close()."""
+"""What can happen at each bytecode of a package, for tests: a KeyboardInterrupt, or what another thread does."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import sys
@@ -82,22 +83,32 @@ def check_interrupts(operation: Callable[[], object], package: ModuleType) -> No
     assert number > 1
 
 
-def check_closing_meanwhile(make: Callable[[], T], use: Callable[[T], object], package: ModuleType) -> None:
-    """Close an object before each bytecode of a use, as another thread can: the use may succeed, or say so."""
+def check_closing_meanwhile(make: Callable[[], Any], use: Callable[[Any], object], package: ModuleType) -> None:
+    """Close an object before each bytecode of a use: the use may succeed, or say so."""
+    check_changing_meanwhile(make, lambda face: face.close(), use, package)
+
+
+def check_changing_meanwhile(
+    make: Callable[[], T], change: Callable[[T], object], use: Callable[[T], object], package: ModuleType
+) -> None:
+    """Change an object before each bytecode of a use, as another thread can.
+
+    The use may succeed, or say that the object is closed.
+    """
     use(make())  # imports what it needs, and makes what is made once
     sys._getframe().f_trace_opcodes = True
     for number in itertools.count(1):
-        face: Any = make()
-        closing = _Interrupt(os.path.dirname(str(package.__file__)), number, face.close)
-        sys.settrace(closing)
+        made = make()
+        changing = _Interrupt(os.path.dirname(str(package.__file__)), number, functools.partial(change, made))
+        sys.settrace(changing)
         try:
-            use(face)
+            use(made)
         except ClosedError:
             pass
         except Exception as error:
             sys.settrace(None)
-            raise AssertionError(f"another error after close() at {closing.place}: {error!r}") from error
+            raise AssertionError(f"another error after the change at {changing.place}: {error!r}") from error
         finally:
             sys.settrace(None)
-        if not closing.place:
+        if not changing.place:
             break

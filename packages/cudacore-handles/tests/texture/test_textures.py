@@ -15,6 +15,7 @@ from packing import POINTER, UNKNOWN, check_rows
 import cudacore_handles as ch
 import cudacore_handles.texture as ct
 from cudacore_handles.typing import AddressModeType, ArrayFormatType, FilterModeType, ReadModeType
+from interrupts import check_changing_meanwhile
 from threads_at_once import in_threads
 
 TAKES_OBJECT = b"""
@@ -276,6 +277,26 @@ def test_options_are_checked_once(device: ch.Device, monkeypatch: pytest.MonkeyP
         for _ in range(2):
             assert device.create_texture_object(resource=resource, options=options).options == made
         assert len(checks) == (options is not made)  # the constructor has checked its object
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_options_that_another_thread_changes_meanwhile(device: ch.Device, is_new: bool) -> None:
+    """The options as they were before would be used by all later calls."""
+    resource = ct.ResourceDescriptor.from_opaque_array(make_array(device))
+
+    def make() -> ct.TextureObjectOptions:
+        options = ct.TextureObjectOptions(address_mode="wrap")
+        if not is_new:  # they are checked again at their next use
+            options.filter_mode = "linear"
+        return options
+
+    def use(options: ct.TextureObjectOptions) -> None:
+        for _ in range(2):
+            before = options.normalized_coords
+            texture = device.create_texture_object(resource=resource, options=options)
+            assert texture.options.normalized_coords or not before
+
+    check_changing_meanwhile(make, lambda options: setattr(options, "normalized_coords", True), use, ch)
 
 
 def test_options_of_subclasses(device: ch.Device) -> None:

@@ -118,11 +118,12 @@ class OnDevice:
 class Known:
     """What is known of options since the last assignment to a field."""
 
-    __slots__ = ("copied", "read")
+    __slots__ = ("checked", "read")
 
     def __init__(self, read: Any) -> None:
-        self.read = read  # what `_read` has returned
-        self.copied: Any = None  # a copy of the options that never changes; None before their first use
+        self.read = read  # what the constructor has read; None after an assignment
+        # A copy of the options that never changes, and `_read` of the copy. None before their first use.
+        self.checked: tuple[Any, Any] | None = None
 
 
 class CheckedOptions:
@@ -157,37 +158,44 @@ class CheckedOptions:
 _set_field, _set_known = object.__setattr__, vars(CheckedOptions)["_known"].__set__
 
 
-def checked(cls: type[Options], options: Any) -> Known:
-    """Check options, unless nothing was assigned since they were checked. Return what is known of them."""
+def checked(cls: type[Options], options: Any) -> tuple[Options, Any]:
+    """Check options, unless nothing was assigned since then. Return a copy that never changes, and its ``_read``."""
     try:
         known = options._known if type(options) is cls else None
     except AttributeError:  # a copy, or unpickled
         known = None
-    return known if known is not None and known.copied is not None else _check_again(cls, options)
+    found: tuple[Options, Any] | None = known.checked if known is not None else None
+    return found if found is not None else _check_again(cls, options)
 
 
-def _check_again(cls: type[Options], options: Any) -> Known:
+def _check_again(cls: type[Options], options: Any) -> tuple[Options, Any]:
     given = options if type(options) is cls else as_options(cls, options)
     is_own = type(given) is cls  # a subclass can have checks of its own
     known: Known | None = getattr(given, "_known", None) if is_own else None
+    if known is None:
+        known = Known(None)
+        if is_own:  # before the fields are read: if another thread assigns to one meanwhile, it takes this away again
+            _set_known(given, known)
+    read = known.read
     try:
         hash(tuple(vars(given).values()))
     except TypeError:  # a value that can change without an assignment
-        known, is_fixed = None, False
+        read, is_fixed = None, False
     else:
         is_fixed = is_own
-    if known is not None:
+    if read is not None:
         copied = object.__new__(cls)
         vars(copied).update(vars(given))
     else:
         copied = copy_options(given)
         copied.__post_init__()
         # A subclass may not call this class's __post_init__().
-        known = getattr(copied, "_known", None) or Known(copied._read())
-    known.copied = copied
+        own = getattr(copied, "_known", None)
+        read = own.read if own is not None else copied._read()
+    found = copied, read
     if is_fixed:
-        _set_known(given, known)
-    return known
+        known.checked = found
+    return found
 
 
 class AnyArrayOptions(CheckedOptions):
@@ -208,10 +216,10 @@ class AnyArrayOptions(CheckedOptions):
     @classmethod
     def _described(cls, options: Any, device: Device) -> bytes:
         """Check options for a device, once; return the bytes of a ``cch_array_desc``."""
-        known = checked(cls, options)
-        desc: bytes | None = known.read.get(device._id)
+        copied, described = checked(cls, options)
+        desc: bytes | None = described.get(device._id)
         if desc is None:
-            desc = known.read[device._id] = known.copied._describe(device)
+            desc = described[device._id] = copied._describe(device)
         return desc
 
     def _check_extents(self, device: Device, *, mipmapped: bool) -> None:

@@ -45,8 +45,9 @@ class MipmappedArrayOptions(AnyArrayOptions):
     is_surface_load_store: bool = False
 
     def _read(self) -> dict[int, bytes]:
+        described = super()._read()
         self.num_levels = as_count(self.num_levels, "num_levels")
-        return super()._read()
+        return described
 
     def _describe(self, device: Device, levels: int = 0) -> bytes:
         maximum = max(self.shape).bit_length()

@@ -277,12 +277,11 @@ def create_texture(device: Device, resource: ResourceDescriptor, options: Any) -
         _check_resource(resource)
     if resource._facts:  # memory
         resource._check_memory(device)
-    known = checked(TextureObjectOptions, _DEFAULTS if options is None else options)
-    desc, formats = known.read
+    copied, (desc, formats) = checked(TextureObjectOptions, _DEFAULTS if options is None else options)
     if resource._texel not in formats:
-        _check_format(resource, known.copied)
+        _check_format(resource, copied)
     made = _create_texture(TextureObject, context, resource._source, resource._struct, desc)
-    made._resource, made._options = resource, known.copied
+    made._resource, made._options = resource, copied
     return made
 
 
