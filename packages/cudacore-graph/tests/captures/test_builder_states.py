@@ -21,6 +21,7 @@ import cudacore_handles as ch
 from bindings import call_bindings
 from cudacore_graph._capture import Capture
 from cudacore_handles._stream.stream import is_capturing
+from interrupts import check_closing_meanwhile
 
 
 class TestStates:
@@ -44,8 +45,9 @@ class TestStates:
         capturing = {"end building", "split", "create a condition"} | adding
 
         def refuse(which: set[str], match: str) -> None:
+            error = ch.ClosedError if builder.is_closed else RuntimeError
             for what in which:
-                with pytest.raises(RuntimeError, match=f"cannot {what}: this .*{match}"):
+                with pytest.raises(error, match=f"cannot {what}: this .*{match}"):
                     calls[what](builder)
 
         refuse(finished | capturing, "GraphBuilder is not building yet; call begin_building")
@@ -77,6 +79,15 @@ class TestStates:
         for call in (lambda: builder.stream, builder.__cuda_stream__, lambda: ch.Stream.wait(stream, builder)):
             with pytest.raises(ch.ClosedError, match="GraphBuilder has been closed"):
                 call()
+
+    def test_closed_while_a_call_is_refused(self, stream: ch.Stream) -> None:
+        """If another thread closed the builder, the error would be a KeyError, or say what a closed builder can do."""
+
+        def split(builder: cg.GraphBuilder) -> None:
+            with pytest.raises(RuntimeError, match=r"is not building yet; call begin_building|has been closed"):
+                builder.split(2)
+
+        check_closing_meanwhile(stream.create_graph_builder, split, cg)
 
     def test_definition_is_a_view(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
         """Nodes added to a builder's definition would be missing in its graph, or be lost with the builder."""
