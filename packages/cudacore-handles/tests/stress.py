@@ -30,7 +30,7 @@ from stress_operations import ANSWERS, OPERATIONS
 from stress_world import SIMULATED, Owner, World
 
 import cudacore_handles as ch
-from cudacore_handles._sdk.testing import count_helper_events, count_helper_streams
+from cudacore_handles._sdk.testing import count_helper_streams
 
 if SIMULATED:
     import cudacore_sim
@@ -129,7 +129,6 @@ def live() -> dict[str, int]:
     if SIMULATED:
         counts.update({f"simulated {kind}": count for kind, count in cudacore_sim.live().items()})
         counts["simulated stream"] -= count_helper_streams()  # these are kept as long as their context
-        counts["simulated event"] -= count_helper_events()
     return {kind: count for kind, count in counts.items() if count}
 
 

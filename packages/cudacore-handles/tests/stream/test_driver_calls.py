@@ -56,7 +56,7 @@ OPERATIONS: dict[str, dict[str, int]] = {
     "copy from pinned memory": {**RESET, **CAPTURED, "cuMemcpyAsync": 1},
     "record": {**RESET, "cuEventRecord": 1},
     "wait": {**RESET, "cuStreamWaitEvent": 1},
-    "wait for a stream": {**RESET, "cuEventRecord": 1, "cuStreamWaitEvent": 1},
+    "wait for a stream": {**RESET, "cuEventCreate": 1, "cuEventRecord": 1, "cuStreamWaitEvent": 1, "cuEventDestroy": 1},
     "wait for itself": {},
     "is_done": {**RESET, "cuEventQuery": 1},
     "record and is_done": {"cuCtxGetId": 2, **CAPTURED, "cuEventRecord": 1, "cuEventQuery": 1},

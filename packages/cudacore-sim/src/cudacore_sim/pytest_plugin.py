@@ -359,11 +359,10 @@ def _live(config: pytest.Config) -> dict[str, int]:
     counts = cudacore_sim.live()
     del counts["context"]  # primary contexts, and the objects that they need, remain after their first use
     if "cudacore_handles._cffi" in sys.modules:
-        from cudacore_handles._sdk.testing import count_copy_kernels, count_helper_events, count_helper_streams
+        from cudacore_handles._sdk.testing import count_copy_kernels, count_helper_streams
 
         counts["library"] -= count_copy_kernels()  # the libraries of copy kernels remain, too
         counts["stream"] -= count_helper_streams()
-        counts["event"] -= count_helper_events()
     kept = config.getini("cuda_kept_kinds")
     return {kind: count for kind, count in counts.items() if kind not in kept}
 

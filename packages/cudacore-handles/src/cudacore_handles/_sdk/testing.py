@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import sys
 
-from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._cffi import lib
 
-__all__ = ["count_copy_kernels", "count_helper_events", "count_helper_streams"]
+__all__ = ["count_copy_kernels", "count_helper_streams"]
 
 
 def count_copy_kernels() -> int:
@@ -18,18 +18,7 @@ def count_copy_kernels() -> int:
 
 def count_helper_streams() -> int:
     """Count the streams on which memory is freed that was used on several streams."""
-    return _helpers()[0]
-
-
-def count_helper_events() -> int:
-    """Count the events with which streams wait for each other."""
-    return _helpers()[1]
-
-
-def _helpers() -> tuple[int, int]:
-    counts = ffi.new("size_t[2]")
-    lib.cch_helper_counts(counts, counts + 1)
-    return counts[0], counts[1]
+    return int(lib.cch_helper_stream_count())
 
 
 # The functions of the library that only tests call (tools/generate_cffi.py binds those that this package names):

@@ -45,11 +45,10 @@ CCH_EXPORT bool cch_callback_active(void);
 CCH_EXPORT void cch_compilers_finish(void);
 
 /**
- * Numbers of streams and events that the library has made in contexts for its own use: to free memory that was used on
- * several streams, and to let streams wait for streams. Each exists as long as its context. For tests and diagnostics.
- * Destructor-safe.
+ * Number of streams that the library has made in contexts to free memory that was used on several streams. Each exists
+ * as long as its context. For tests and diagnostics. Destructor-safe.
  */
-CCH_EXPORT void cch_helper_counts(size_t *streams, size_t *events);
+CCH_EXPORT size_t cch_helper_stream_count(void);
 
 /** Number of queued boxes, for tests and diagnostics. Destructor-safe. */
 CCH_EXPORT size_t cch_reclaim_pending(void);

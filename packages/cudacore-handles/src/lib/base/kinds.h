@@ -22,7 +22,6 @@ struct cch_context {
   int device;
   CUgreenCtx green;         /* the green context, if this library made it; NULL for any other context */
   _Atomic(CUstream) helper; /* on which frees wait for several streams; NULL until it is needed */
-  _Atomic(CUevent) event;   /* for waits between streams; NULL until it is needed, and while a thread uses it */
   uint64_t id; /* distinguishes the primary contexts that have the same handle before and after a reset; 0: unknown */
 };
 

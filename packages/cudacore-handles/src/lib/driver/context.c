@@ -209,72 +209,43 @@ int cch__context_create_stream(CUstream *out, cch_context *context, unsigned fla
   return CCH__IN_CONTEXT(context, CCH__CALL(cuStreamCreateWithPriority, (out, flags, priority)));
 }
 
-/*
- * ---- helpers ----
- *
- * Streams and events that are only kept in contexts that the library owns, because they must be destroyed before the
- * context.
- */
+/* ---- helper streams ---- */
 
-static bool add_helpers(const void *box, const void *counts) {
-  const cch_context *context = box;
-  size_t *of = (size_t *)(uintptr_t)counts;
-  of[0] += atomic_load_explicit(&context->helper, memory_order_relaxed) != NULL;
-  of[1] += atomic_load_explicit(&context->event, memory_order_relaxed) != NULL;
-  return false;
-}
+static atomic_size_t helpers;
 
-void cch_helper_counts(size_t *streams, size_t *events) {
-  size_t counts[2] = {0};
-  if (cch__check(streams, -1, "the argument streams", __func__) != 0 ||
-      cch__check(events, -1, "the argument events", __func__) != 0)
-    return;
-  cch__registry_search(CCH_KIND_CONTEXT, add_helpers, counts);
-  *streams = counts[0];
-  *events = counts[1];
-}
+size_t cch_helper_stream_count(void) { return atomic_load_explicit(&helpers, memory_order_relaxed); }
 
+/* It is only made in a context that the library owns, because it must be destroyed before the context. */
 int cch__context_helper(CUstream *out, cch_context *context) {
   CUstream known = atomic_load_explicit(&context->helper, memory_order_acquire), made = NULL;
   if (known == NULL && context->box.owned) {
     CCH__RETURN_FAILURE(cch__context_create_stream(&made, context, CU_STREAM_NON_BLOCKING, 0));
-    if (atomic_compare_exchange_strong(&context->helper, &known, made))
+    if (atomic_compare_exchange_strong(&context->helper, &known, made)) {
+      atomic_fetch_add_explicit(&helpers, 1, memory_order_relaxed);
       known = made;
-    else /* another thread was first */
+    } else { /* another thread was first */
       cch__report(CCH__CALL(cuStreamDestroy, (made)));
+    }
   }
   *out = known;
   return 0;
 }
 
-int cch__context_take_event(CUevent *out, cch_context *context) {
-  *out = context != NULL ? atomic_exchange_explicit(&context->event, NULL, memory_order_acquire) : NULL;
-  return *out != NULL ? 0 : CCH__CALL(cuEventCreate, (out, CU_EVENT_DISABLE_TIMING));
-}
-
-bool cch__context_put_event(cch_context *context, CUevent event) {
-  CUevent none = NULL;
-  return context != NULL && context->box.owned &&
-         atomic_compare_exchange_strong_explicit(&context->event, &none, event, memory_order_release,
-                                                 memory_order_relaxed);
-}
-
-static bool end_helpers(cch_context *context) {
+static bool end_helper(cch_context *context) {
   CUstream helper = atomic_load_explicit(&context->helper, memory_order_acquire);
-  if (helper != NULL && !cch__destroyed(CCH__CALL(cuStreamDestroy, (helper))))
+  if (helper == NULL)
+    return true;
+  if (!cch__destroyed(CCH__CALL(cuStreamDestroy, (helper))))
     return false;
   atomic_store_explicit(&context->helper, NULL, memory_order_relaxed);
-  CUevent event = atomic_load_explicit(&context->event, memory_order_acquire);
-  if (event != NULL && !cch__destroyed(CCH__CALL(cuEventDestroy, (event))))
-    return false;
-  atomic_store_explicit(&context->event, NULL, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&helpers, 1, memory_order_relaxed);
   return true;
 }
 
 bool cch__context_destroy(cch_context *context) {
   if (!context->box.owned)
     return true;
-  if (!end_helpers(context))
+  if (!end_helper(context))
     return false;
   int status = context->green != NULL ? CCH__CALL(cuGreenCtxDestroy, (context->green))
                                       : CCH__CALL(cuDevicePrimaryCtxRelease, (context->device));

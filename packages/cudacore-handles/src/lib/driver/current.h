@@ -42,13 +42,6 @@ int cch__context_create_stream(CUstream *out, cch_context *context, unsigned fla
  * needed, and destroyed with the context. NULL if the library does not own the context.
  */
 int cch__context_helper(CUstream *out, cch_context *context);
-/*
- * Takes the event with which streams of a context wait for each other, which no other thread uses then, or creates one.
- * The context must be current. cch__context_put_event() keeps the event for the next wait; false if the context has
- * one, or the library does not own the context.
- */
-int cch__context_take_event(CUevent *out, cch_context *context);
-bool cch__context_put_event(cch_context *context, CUevent event);
 
 /*
  * Returns whether the driver accepts calls on this thread now. CUDA forbids them in the functions that it calls. The

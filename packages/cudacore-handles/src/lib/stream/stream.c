@@ -176,10 +176,9 @@ static void destroy_event(CUevent raw) {
   cch__owner_leave(&saved);
 }
 
-/* Records an event on a stream, whose context is current. */
-static int record_on(CUevent *out, const cch_stream *stream) {
-  CCH__RETURN_FAILURE(cch__context_take_event(out, stream->context));
-  int status = CCH__CALL(cuEventRecord, (*out, cch__stream_here(stream)));
+static int create_and_record(CUevent *out, CUstream stream) {
+  CCH__RETURN_FAILURE(CCH__CALL(cuEventCreate, (out, CU_EVENT_DISABLE_TIMING)));
+  int status = CCH__CALL(cuEventRecord, (*out, stream));
   if (status != 0)
     destroy_event(*out);
   return status;
@@ -199,24 +198,23 @@ static int record_unless_apart(CUevent *out, const cch_stream *stream, const cch
   CCH__RETURN_FAILURE(CCH__IN_CONTEXT(cch__stream_needs(stream), find_capture(&waiting, cch__stream_here(stream))));
   CCH__RETURN_FAILURE(find_capture(&ahead, cch__stream_here(other)));
   *out = NULL;
-  return waiting == ahead && ahead >= 0 ? record_on(out, other) : 0;
+  return waiting == ahead && ahead >= 0 ? create_and_record(out, cch__stream_here(other)) : 0;
 }
 
-/* Only this call uses the event, so it has no box. */
+/* The event exists only during this call, so it gets no box. */
 static int wait_for_stream(cch_stream *stream, cch_stream *other, bool unless_apart) {
   if (cch__stream_is_same(stream, other))
     return 0; /* a stream is always in order with itself */
   if (stream->context != other->context)
     CCH__REQUIRE_CONTEXT(stream->context);
   CUevent event;
-  CCH__RETURN_FAILURE(CCH__IN_CONTEXT(other->context, unless_apart ? record_unless_apart(&event, stream, other)
-                                                                   : record_on(&event, other)));
+  CCH__RETURN_FAILURE(CCH__IN_CONTEXT(other->context, unless_apart
+                                                          ? record_unless_apart(&event, stream, other)
+                                                          : create_and_record(&event, cch__stream_here(other))));
   if (event == NULL)
     return 0;
   int status = wait_for_event(stream, event);
-  /* The driver has noted what the wait is for, so the event can be recorded again before the wait has ended. */
-  if (status != 0 || !cch__context_put_event(other->context, event))
-    destroy_event(event);
+  destroy_event(event); /* the driver keeps the event until the wait has ended */
   return status;
 }
 

@@ -57,7 +57,7 @@ static int open_import(cch_deviceptr **out, shared *s, int which, int stream) {
 
 /* If the library cannot make a stream wait for all uses of the memory, it would unmap the memory while it is used. */
 static void end_without_streams_waits(void) {
-  static const char *const steps[] = {"cuStreamCreateWithPriority", "cuEventRecord", "cuEventCreate",
+  static const char *const steps[] = {"cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord",
                                       "cuStreamWaitEvent"};
   shared s;
   cch_deviceptr *first, *second;
