@@ -234,7 +234,7 @@ def test_memory_that_a_graph_never_allocated(device: ch.Device, stream: ch.Strea
     assert ch.live_counts()["deviceptr"] == before
 
 
-@pytest.mark.parametrize("way", ["closed", "set", "in another capture"])
+@pytest.mark.parametrize("way", ["closed", "set", "set on another thread", "in another capture"])
 def test_memory_that_is_freed_outside_of_its_capture(device: ch.Device, stream: ch.Stream, way: str) -> None:
     """Nothing would free the memory, so the graph could be launched only once, and would leave the memory behind."""
     other = device.create_stream()
@@ -248,8 +248,10 @@ def test_memory_that_is_freed_outside_of_its_capture(device: ch.Device, stream: 
             assert kinds_of(second.graph_definition) == ["HostCallbackNode"]
         elif way == "closed":
             memory.close(other)
-        else:
+        elif way == "set":
             memory.set_deallocation_stream(other)
+        else:
+            on_another_thread(lambda memory=memory: memory.set_deallocation_stream(ch.PER_THREAD_DEFAULT_STREAM))
         del memory
     assert kinds_of(builder.graph_definition) == ["AllocNode", "MemsetNode"]
     graph = builder.complete()

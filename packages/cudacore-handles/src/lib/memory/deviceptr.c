@@ -528,14 +528,14 @@ static bool free_whole(cch_deviceptr *ptr, cch_stream *stream) {
 
 /*
  * Returns whether a free on the stream comes after the capture that has allocated the memory, or is not a part of it.
- * That of another thread's default stream will be a part, because it is repeated on that thread.
+ * If another thread's default stream may be captured, the driver refuses the query, and the free is repeated later.
  */
 static bool is_outside_of_capture(cch_stream *stream, const cch_deviceptr *ptr) {
   if (!cch__graph_is_captured(ptr->graph))
     return true;
   uint64_t capture = 0;
-  return cch__stream_here(stream) == stream->raw &&
-         CCH__ASIDE(CCH__RELAXED(CCH__IN_CONTEXT(stream->context, capture_of(&capture, stream->raw)))) == 0 &&
+  CUstream raw = cch__stream_here(stream);
+  return CCH__ASIDE(CCH__RELAXED(CCH__IN_CONTEXT(stream->context, capture_of(&capture, raw)))) == 0 &&
          capture != ptr->capture;
 }
 
