@@ -9,8 +9,10 @@ from collections.abc import Callable
 from ctypes import byref, c_int, c_uint, c_uint64, c_void_p
 from typing import Any
 
+import graph_tools as tools
 import pytest
 from kernels import PTX
+from ptx import KERNELS
 from structs import Resource
 
 import cudacore_sim
@@ -18,7 +20,8 @@ import cudacore_sim
 SM, QUEUES = 1, 1000
 NON_BLOCKING, DEFAULT_STREAM, LEGACY = 1, 1, c_void_p(1)
 NOT_READY, INVALID_HANDLE, INVALID_CONTEXT, DESTROYED = 600, 400, 201, 709
-TOO_LARGE, BAD_CONFIGURATION, NOT_PERMITTED = 720, 915, 800
+TOO_LARGE, BAD_CONFIGURATION, NOT_PERMITTED, UPDATE_FAILURE = 720, 915, 800, 910
+FUNCTION_CHANGED, PARAMETERS_CHANGED = 7, 5  # CUgraphExecUpdateResult
 Run = Callable[[Callable[[], None], c_void_p], None]
 
 
@@ -164,6 +167,69 @@ def test_destroying_it_leaves_captures(cuda: Any) -> None:
     cuda.cuStreamWaitEvent(stream, event, 0)
     green.destroy()
     cuda.cuStreamEndCapture(ordinary, byref(c_void_p()))
+
+
+@pytest.mark.parametrize(
+    ("work", "to_green", "to_primary"),
+    [
+        ("launch", FUNCTION_CHANGED, FUNCTION_CHANGED),
+        ("node", FUNCTION_CHANGED, FUNCTION_CHANGED),
+        ("copy", 0, PARAMETERS_CHANGED),
+        ("fill", 0, 0),
+    ],
+)
+@pytest.mark.parametrize("current", ["primary", "green"])
+def test_updates_between_contexts(
+    cuda: Any, calls: Any, work: str, to_green: int, to_primary: int, current: str
+) -> None:
+    """An executable graph could be updated with a node of another context that a GPU refuses, or could not with one
+    that it accepts. For captured work, which context is current would count.
+    """
+    home, green = primary(cuda), Green(cuda)
+    kernel = calls.kernel(KERNELS, "nothing")
+    memory = calls.memory(64, 0)
+
+    def make(context: c_void_p, stream: c_void_p) -> int:
+        if work == "node":
+            cuda.cuCtxSetCurrent(context)
+            made = tools.graph(calls)
+            tools.kernel(calls, made, None, kern=kernel, ctx=context.value)
+            return made
+        cuda.cuCtxSetCurrent(home if current == "primary" else green.context)
+        cuda.cuStreamBeginCapture_v2(stream, 2)
+        if work == "launch":
+            calls.launch(kernel, stream=stream.value)
+        elif work == "copy":
+            calls.prepare("cuMemcpyDtoDAsync_v2", memory, memory + 32, 32, stream.value)
+        else:
+            calls.prepare("cuMemsetD8Async", memory, 1, 64, stream.value)
+        return int(cuda.out("cuStreamEndCapture", stream, last=True))
+
+    def update(first: tuple[c_void_p, c_void_p], second: tuple[c_void_p, c_void_p]) -> tuple[int, int]:
+        executable, graph, info = tools.instantiate(calls, make(*first)), make(*second), tools.UpdateInfo()
+        code = calls.call("cuGraphExecUpdate_v2", executable, graph, info)
+        return code, info.result
+
+    own, its = (home, cuda.stream(NON_BLOCKING)), (green.context, green.stream())
+    assert update(own, own) == update(its, its) == (0, 0)
+    assert update(own, its) == (UPDATE_FAILURE if to_green else 0, to_green)
+    assert update(its, own) == (UPDATE_FAILURE if to_primary else 0, to_primary)
+
+
+def test_kernel_nodes_report_it(cuda: Any, calls: Any) -> None:
+    """A kernel node that was captured in a green context would report the primary context, also with new attributes."""
+    green, kernel = Green(cuda), calls.kernel(KERNELS, "nothing")
+    stream = green.stream()
+    cuda.cuStreamBeginCapture_v2(stream, 2)
+    calls.launch(kernel, stream=stream.value)
+    graph = c_void_p(cuda.out("cuStreamEndCapture", stream, last=True))
+    nodes, count = (c_void_p * 1)(), ctypes.c_size_t(1)
+    cuda.cuGraphGetNodes(graph, nodes, byref(count))
+    node, params = c_void_p(nodes[0]), tools.KernelNode()
+    for _ in range(2):
+        cuda.cuGraphKernelNodeGetParams_v2(node, byref(params))
+        assert params.ctx == green.context.value
+        cuda.cuGraphKernelNodeSetAttribute(node, 8, byref((c_int * 16)(-1)))
 
 
 def test_of_no_use_when_it_is_destroyed(cuda: Any) -> None:

@@ -314,6 +314,7 @@ void lose_graph_execs(const ContextPtr &context); /* marks executable graphs of 
 constexpr int least_priority = 0, greatest_priority = -5; /* priorities of streams and launches */
 
 CUresult find_stream(CUstream handle, StreamPtr &out);
+ContextPtr owner_of(const Stream &stream); /* the green context of a stream; if there is none, its context */
 CUresult new_stream(CUstream *out, const ContextPtr &context, unsigned flags, int priority);
 uint64_t this_thread(); /* a number that identifies the calling thread */
 void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> extra = {});

@@ -16,11 +16,12 @@ using KernelAttributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
 
 bool is_node_attribute(CUlaunchAttributeID attribute);
 /*
- * `handle`: the handle of the kernel or function that was launched. `as_block`: the arguments were passed as one block.
+ * `handle`: the handle of the kernel or function that was launched. `owner`: the context of the stream. `as_block`: the
+ * arguments were passed as one block.
  */
-ParamsPtr make_kernel(uint64_t handle, const Callable &what, const LaunchRequest &request,
+ParamsPtr make_kernel(uint64_t handle, const Callable &what, const ContextPtr &owner, const LaunchRequest &request,
                       std::vector<std::byte> arguments, bool as_block, KernelAttributes attributes);
-ParamsPtr make_memcpy(const CUDA_MEMCPY3D &fields, const ContextPtr &context, const Side &to, const Side &from,
+ParamsPtr make_memcpy(const CUDA_MEMCPY3D &fields, const ContextPtr &owner, const Side &to, const Side &from,
                       const Shape &shape);
 ParamsPtr make_memset(const CUDA_MEMSET_NODE_PARAMS_v2 &fields, const ContextPtr &context, const Side &to,
                       const Shape &shape);

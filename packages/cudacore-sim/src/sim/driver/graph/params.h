@@ -44,6 +44,10 @@ struct Params {
   virtual CUgraphExecUpdateResult check_change(const GraphExec &, const Params &) const {
     return CU_GRAPH_EXEC_UPDATE_SUCCESS;
   }
+  /* Whether cuGraphExecUpdate can replace these parameters. It also compares green contexts. */
+  virtual CUgraphExecUpdateResult check_update(const GraphExec &exec, const Params &now) const {
+    return check_change(exec, now);
+  }
   /* Adds the memory that the node allocates or frees to the lists of an executable graph. */
   virtual void list_memory(GraphExec &) const {}
   /* Called when the node is destroyed. */

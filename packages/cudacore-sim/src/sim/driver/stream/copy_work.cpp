@@ -46,7 +46,7 @@ CUresult capture_copy(const StreamPtr &stream, const Side &to, const Side &from,
   fields.WidthInBytes = shape.width;
   fields.Height = shape.height;
   fields.Depth = shape.depth;
-  capture_node(stream, CU_GRAPH_NODE_TYPE_MEMCPY, make_memcpy(fields, context, to, from, shape));
+  capture_node(stream, CU_GRAPH_NODE_TYPE_MEMCPY, make_memcpy(fields, owner_of(*stream), to, from, shape));
   return CUDA_SUCCESS;
 }
 

@@ -33,8 +33,8 @@ void capture_launch(const StreamPtr &stream, CUfunction handle, const Callable &
   value.priority = request.priority.value_or(stream->priority);
   if (value.priority != 0)
     attributes[CU_LAUNCH_ATTRIBUTE_PRIORITY] = value;
-  ParamsPtr params =
-      make_kernel(value_of(handle), what, request, std::move(arguments), as_block, std::move(attributes));
+  ParamsPtr params = make_kernel(value_of(handle), what, owner_of(*stream), request, std::move(arguments), as_block,
+                                 std::move(attributes));
   NodePtr node = capture_node(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(params), request.programmatic);
   for (const auto &[event, port] : request.events)
     capture_record(node, *stream->capture, *event, port);

@@ -50,12 +50,6 @@ CUresult create(CUstream *out, unsigned flags, int priority) {
   return new_stream(out, context, flags, priority);
 }
 
-/* The green context that a stream belongs to or, if there is none, its context. */
-ContextPtr owner_of(const Stream &stream) {
-  ContextPtr green = stream.green.lock();
-  return green != nullptr ? green : stream.context.lock();
-}
-
 CUstreamAttrValue *attribute_of(Stream &stream, CUstreamAttrID attribute) {
   switch (attribute) {
   case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
@@ -106,6 +100,11 @@ uint64_t this_thread() {
   static std::atomic<uint64_t> next{1};
   static thread_local const uint64_t id = next++;
   return id;
+}
+
+ContextPtr owner_of(const Stream &stream) {
+  ContextPtr green = stream.green.lock();
+  return green != nullptr ? green : stream.context.lock();
 }
 
 CUresult find_stream(CUstream handle, StreamPtr &out) {

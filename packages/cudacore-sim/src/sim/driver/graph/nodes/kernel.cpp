@@ -17,6 +17,12 @@ CUresult find_callable_of(const CUDA_KERNEL_NODE_PARAMS &from, Callable &out) {
   return find_callable(reinterpret_cast<CUfunction>(from.kern), context, out);
 }
 
+/* The context of a node: the green context that is given or current, if the kernel is of its primary context. */
+ContextPtr find_owner(CUcontext given, const ContextPtr &home) {
+  ContextPtr owner = given != nullptr ? state().contexts.find(value_of(given)) : current_context();
+  return home_of(owner) == home ? owner : home;
+}
+
 /* Sets the handles that cuGraphKernelNodeGetParams returns: the function, and its kernel if it has one. */
 void set_handles(KernelParams &params, uint64_t handle) {
   std::shared_ptr<Kernel> kernel = state().kernels.find(handle);
@@ -53,7 +59,8 @@ CUresult read_with(const CUDA_KERNEL_NODE_PARAMS &from, KernelAttributes attribu
   request.dynamic_shared = from.sharedMemBytes;
   bool as_block = from.kernelParams == nullptr && from.extra != nullptr;
   uint64_t handle = from.func != nullptr ? value_of(from.func) : value_of(from.kern);
-  ParamsPtr made = make_kernel(handle, what, request, std::move(arguments), as_block, std::move(attributes));
+  ContextPtr owner = find_owner(from.ctx, what.context);
+  ParamsPtr made = make_kernel(handle, what, owner, request, std::move(arguments), as_block, std::move(attributes));
   SIM_RETURN_FAILURE(as<KernelParams>(made).check(request));
   out = std::move(made);
   return CUDA_SUCCESS;
@@ -99,11 +106,12 @@ const RegisterNodeType registered([] {
 
 } // namespace
 
-ParamsPtr make_kernel(uint64_t handle, const Callable &what, const LaunchRequest &request,
+ParamsPtr make_kernel(uint64_t handle, const Callable &what, const ContextPtr &owner, const LaunchRequest &request,
                       std::vector<std::byte> arguments, bool as_block, KernelAttributes attributes) {
   /* From here on, the object must not move, because it has pointers to its own arguments. */
   auto params = std::make_shared<KernelParams>();
   params->what = what;
+  params->owner = owner;
   params->request.grid = request.grid;
   params->request.block = request.block;
   params->request.dynamic_shared = request.dynamic_shared;
@@ -161,11 +169,16 @@ CUgraphExecUpdateResult KernelParams::check_change(const GraphExec &exec, const 
              : CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
+CUgraphExecUpdateResult KernelParams::check_update(const GraphExec &exec, const Params &now) const {
+  return owner != as<KernelParams>(now).owner ? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
+                                              : check_change(exec, now);
+}
+
 CUDA_KERNEL_NODE_PARAMS KernelParams::fields() const {
   CUDA_KERNEL_NODE_PARAMS out{};
   out.func = function;
   out.kern = kernel;
-  out.ctx = handle_of<CUcontext>(what.context->handle);
+  out.ctx = handle_of<CUcontext>(owner->handle);
   out.gridDimX = request.grid[0];
   out.gridDimY = request.grid[1];
   out.gridDimZ = request.grid[2];

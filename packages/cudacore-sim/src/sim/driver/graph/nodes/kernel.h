@@ -10,6 +10,7 @@ struct KernelParams : Params {
   CUfunction function = nullptr; /* for cuGraphKernelNodeGetParams; `function` or `kernel` can be null */
   CUkernel kernel = nullptr;
   Callable what;
+  ContextPtr owner;      /* the context of `what`, or a green context of it */
   LaunchRequest request; /* the launch, without its attributes */
   std::vector<std::byte> arguments;
   std::vector<void *> pointers; /* pointers to the arguments, for cuGraphKernelNodeGetParams */
@@ -24,6 +25,7 @@ struct KernelParams : Params {
   CUresult check_instance() const override;
   CUresult check_launch() const override;
   CUgraphExecUpdateResult check_change(const GraphExec &exec, const Params &now) const override;
+  CUgraphExecUpdateResult check_update(const GraphExec &exec, const Params &now) const override;
   bool is_lost() const override { return what.context->primary && what.context->destroyed; }
 
   CUDA_KERNEL_NODE_PARAMS fields() const;

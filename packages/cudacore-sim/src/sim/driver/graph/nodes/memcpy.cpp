@@ -30,11 +30,13 @@ std::string side_text(CUmemorytype kind, const void *host, CUdeviceptr device, s
 }
 
 struct MemcpyParams : Params {
-  MemcpyParams(const CUDA_MEMCPY3D &fields, ContextPtr context, const Side &to, const Side &from, const Shape &shape)
-      : fields(fields), context(std::move(context)), to(to), from(from), shape(shape) {}
+  MemcpyParams(const CUDA_MEMCPY3D &fields, const ContextPtr &owner, const Side &to, const Side &from,
+               const Shape &shape)
+      : fields(fields), context(home_of(owner)), is_green(owner != context), to(to), from(from), shape(shape) {}
 
   const CUDA_MEMCPY3D fields;
   const ContextPtr context;
+  const bool is_green; /* whether the node was captured on a stream of a green context */
   const Side to, from;
   const Shape shape;
 
@@ -67,6 +69,11 @@ struct MemcpyParams : Params {
                    fields.dstMemoryType == now.fields.dstMemoryType;
     bool can_change = (is_line(shape) && is_line(now.shape)) || is_same_shape;
     return is_like && can_change ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+  }
+
+  CUgraphExecUpdateResult check_update(const GraphExec &exec, const Params &now) const override {
+    return is_green && !as<MemcpyParams>(now).is_green ? CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED
+                                                       : check_change(exec, now);
   }
 
   std::string describe(const DotNode &node) const override {
@@ -126,9 +133,9 @@ const RegisterNodeType registered([] {
 
 } // namespace
 
-ParamsPtr make_memcpy(const CUDA_MEMCPY3D &fields, const ContextPtr &context, const Side &to, const Side &from,
+ParamsPtr make_memcpy(const CUDA_MEMCPY3D &fields, const ContextPtr &owner, const Side &to, const Side &from,
                       const Shape &shape) {
-  return std::make_shared<MemcpyParams>(fields, context, to, from, shape);
+  return std::make_shared<MemcpyParams>(fields, owner, to, from, shape);
 }
 
 namespace api {
