@@ -101,6 +101,33 @@ def test_captured_in_a_green_context(device: ch.Device, stream: ch.Stream, add: 
     assert numbers[0] == 2
 
 
+def test_updated_from_another_context(device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
+    """The error would not name the contexts if an update fails because a kernel belongs to another one."""
+
+    def capture(where: ch.Stream) -> cg.GraphBuilder:
+        with where.create_graph_builder() as builder:
+            ch.launch(builder, ONE, add, numbers.buffer, 1)
+        return builder
+
+    (group,), _ = device.resources.sm.split(ch.SMResourceOptions(count=16))
+    green = device.create_context(ch.ContextOptions([group]))
+    its_stream = green.create_stream()
+    names = {stream: repr(device.context), its_stream: f"green {green!r}"}
+    for first, second in ((stream, its_stream), (its_stream, stream)):
+        builder = capture(first)
+        graph = builder.complete()
+        with pytest.raises(ch.CUDAError) as caught:
+            graph.update(capture(second))
+        assert (
+            f"they belong to different contexts, {names[second]} and {names[first]}: "
+            "capture or define both in the same context. Make a new executable graph"
+        ) in str(caught.value)
+        graph.update(capture(first))
+        graph.launch(first)
+        first.sync()
+    assert numbers[0] == 2
+
+
 def test_memory_of_the_other(definition: cg.GraphDefinition, add: ch.Kernel, remote: Remote) -> None:
     """Memory that the current device cannot access would be passed to a kernel on that device."""
     with pytest.raises(ch.CUDAError, match="is memory of device 1, and the current device is 0"):

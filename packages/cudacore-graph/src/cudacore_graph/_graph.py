@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
 
 from cudacore_graph._columns import update_many
 from cudacore_graph._definition import GraphDefinition
-from cudacore_graph._errors import gone
+from cudacore_graph._errors import gone, hold_there
 from cudacore_graph._nodes.graphs import ChildGraphNode, ConditionalNode
 from cudacore_graph._nodes.node import ExecutableGraphNode, GraphNode
 from cudacore_graph._options import GraphCompleteOptions
-from cudacore_handles import CUDAError, Stream
+from cudacore_handles import Context, CUDAError, Stream
 from cudacore_handles._sdk import (
     Closing,
     Made,
+    adopt,
     as_options,
     bindings,
     closed,
@@ -24,6 +25,7 @@ from cudacore_handles._sdk import (
     last_error,
     lib,
     not_pickled,
+    out_box,
     results,
     type_text,
 )
@@ -305,4 +307,25 @@ def _counterpart(source: GraphDefinition | None, definition: GraphDefinition, ha
     index = next((i for i, node in enumerate(theirs) if node._raw == handle), None)
     if index is None or index >= len(ours):
         return f"the graph was made from {source!r}, which has {len(ours)} nodes, and this one {len(theirs)}"
-    return f"where the graph was made from {ours[index]!r}: {title(ours[index])}"
+    return f"where the graph was made from {ours[index]!r}: {title(ours[index])}{_contexts(theirs[index], ours[index])}"
+
+
+def _contexts(node: GraphNode, counterpart: GraphNode) -> str:
+    """Return that two kernel nodes belong to different contexts; an empty string if they do not."""
+    from cudacore_graph._nodes.work import KernelNode
+
+    if not isinstance(node, KernelNode) or not isinstance(counterpart, KernelNode):
+        return ""
+    new, old = _context_of(node), _context_of(counterpart)
+    if new is None or old is None or new == old:
+        return ""
+    names = " and ".join(f"{'green ' * context.is_green}{context!r}" for context in (new, old))
+    return f"; they belong to different contexts, {names}: capture or define both in the same context"
+
+
+def _context_of(node: KernelNode) -> Context | None:
+    """Return the context of a kernel node; None if it has ended."""
+    out = out_box("cch_context")
+    if lib.cch_graph_node_context(out, hold_there(node)) == 0 and not out[0]:
+        lib.cch_context_current(out)  # it is the current one
+    return adopt(Context, out) if out[0] else None
