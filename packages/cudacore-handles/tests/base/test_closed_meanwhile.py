@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import kernel_sources
+import numpy as np
 import pytest
 
 import cudacore_handles as ch
@@ -83,12 +85,22 @@ def test_the_error_says_so(device: ch.Device, stream: ch.Stream, kind: str, numb
     check_closing_meanwhile(lambda: _MAKERS[kind](world), lambda face: _USES[kind][number](world, face), ch)
 
 
-def test_memory_that_is_closed_while_it_becomes_larger(device: ch.Device) -> None:
+def test_memory_that_is_closed_while_it_becomes_larger(device: ch.Device, stream: ch.Stream) -> None:
     """The larger memory would be new, without the contents."""
     virtual = ch.VirtualMemoryResource(device)
+    found = np.zeros(64, np.uint8)
+
+    def filled() -> ch.Buffer:
+        buffer = virtual.allocate(64)
+        buffer.fill(7, stream=stream)
+        stream.sync()
+        return buffer
 
     def grow(buffer: ch.Buffer) -> None:
-        before = buffer.handle
-        assert virtual.modify_allocation(buffer, 8 << 20).handle == before
+        larger = virtual.modify_allocation(buffer, 3 << 20)
+        sys.settrace(None)  # nothing is closed any more
+        larger[:64].copy_to(found, stream=stream)
+        assert set(found) == {7}
+        found.fill(0)
 
-    check_closing_meanwhile(lambda: virtual.allocate(64), grow, ch)
+    check_closing_meanwhile(filled, grow, ch)

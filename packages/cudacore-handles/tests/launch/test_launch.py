@@ -122,7 +122,8 @@ def test_many_buffers(device: ch.Device, stream: ch.Stream, pinned: Any, others:
     if others != "none":
         arguments[3:40:5] = [2**64 - i for i in range(1, 9)]
     if others == "all":
-        arguments[11:60:12] = [None, np.uint64(2**63), np.int64(-5), -1, ch.Buffer.from_handle(64, 8)]
+        foreign = ch.Buffer.from_handle(int(buffers[0].handle) + 8, 8)
+        arguments[11:60:12] = [None, np.uint64(2**63), np.int64(-5), -1, foreign]
     expected = [int(each.handle) if isinstance(each, ch.Buffer) else int(each or 0) % 2**64 for each in arguments]
     for launch in (
         lambda: ch.launch(stream, ONE_BLOCK, kernel, *arguments),
