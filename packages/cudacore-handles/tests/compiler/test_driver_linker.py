@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -86,10 +87,11 @@ def test_no_current_context(device: Device, monkeypatch: pytest.MonkeyPatch, in_
 
 
 def test_what_is_no_ptx(device: Device) -> None:
-    """A failed link would look successful, or the driver's log would be lost."""
+    """A failed link would look successful, the driver's log would be lost, or the error could not be pickled."""
     with pytest.raises(CUDAError, match=r"^cuLinkAddData: CUDA_ERROR_INVALID_IMAGE") as caught:
         driver_linker.link_with_driver([("ptx", b"nothing\0", b"n.ptx")], {}, time=False)
     assert caught.value.log
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 def test_version() -> None:

@@ -435,7 +435,8 @@ class ObjectCode(Made):
 def _kernel_names(library: int) -> list[str]:
     count = query_driver("cuLibraryGetKernelCount", library, out="unsigned *")
     kernels, name = ffi.new("void *[]", count), ffi.new("const char **")
-    call_driver("cuLibraryEnumerateKernels", kernels, count, library)
+    if count:
+        call_driver("cuLibraryEnumerateKernels", kernels, count, library)
     names = []
     for kernel in kernels:
         call_driver("cuKernelGetName", name, kernel)

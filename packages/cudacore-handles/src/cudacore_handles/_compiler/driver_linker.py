@@ -109,7 +109,7 @@ def _link(
 def _failure(function: str, status: int, log: bytes) -> CUDAError:
     name = ffi.string(lib.cch_error_name(status)).decode()
     meaning = ffi.string(lib.cch_error_string(status)).decode()
-    return CUDAError(function, status, name, meaning, log=log.decode("utf-8", "replace").strip())
+    return CUDAError(function, int(status), name, meaning, log=log.decode("utf-8", "replace").strip())
 
 
 def _text(chars: Any) -> bytes:
