@@ -14,23 +14,24 @@ from cudacore_handles._base.errors import CUDAError, check, result_of
 from cudacore_handles._base.handle import hold
 from cudacore_handles._cffi import ffi, lib
 
-_WORD, _WORDS, _BOXES = map(ffi.typeof, ("uintptr_t", "uintptr_t[8]", "void *[]"))
-_NO_BOXES = ffi.new(_BOXES, [ffi.NULL])
+_WORD, _WORDS = ffi.typeof("uintptr_t"), ffi.typeof("uintptr_t[8]")
+_cast, _new, _call, _NULL = ffi.cast, ffi.new, lib.cch_driver_call, ffi.NULL
+_NO_BOXES = ffi.new("void *[]", [_NULL])
 _MAX_WORD = 2**64 - 1
 
 
 def as_word(argument: Any, kept: list[Any]) -> int:
-    """Return a pointer or a number as a word, and keep what it points to. Bytes and lists of bytes are pointers."""
+    """Return a pointer or a number as a word; bytes and lists of bytes become pointers. `kept` gets what is made."""
     if type(argument) is int:
         return argument & _MAX_WORD
     if isinstance(argument, list):
         items = [ffi.from_buffer("char[]", item) for item in argument]
-        kept.append(items)
         argument = ffi.new("char const *[]", items) if items else ffi.NULL
+        kept += (items, argument)
     elif isinstance(argument, bytes):
         argument = ffi.from_buffer("char[]", argument)
-    kept.append(argument)
-    return int(ffi.cast(_WORD, argument))
+        kept.append(argument)
+    return int(_cast(_WORD, argument))
 
 
 def driver_status(function: str, *arguments: Any, context: _native.Handle | None = None) -> int:
@@ -51,16 +52,17 @@ def driver_status(function: str, *arguments: Any, context: _native.Handle | None
     ClosedError
         If an object is closed.
     """
+    words = _new(_WORDS)
     kept: list[Any] = []
-    words, boxes = ffi.new(_WORDS), []
+    boxes: list[Any] = []
     for place, argument in enumerate(arguments):
         if isinstance(argument, _native.Handle):
             boxes.append(hold(argument))
             argument = argument._raw
-        words[place] = as_word(argument, kept)
-    given = ffi.new(_BOXES, [*boxes, ffi.NULL]) if boxes else _NO_BOXES
-    within = ffi.NULL if context is None else hold(context)
-    status: int = lib.cch_driver_call(function.encode(), words, given, within)
+        words[place] = argument & _MAX_WORD if type(argument) is int else as_word(argument, kept)
+    given = [*boxes, _NULL] if boxes else _NO_BOXES
+    within = _NULL if context is None else hold(context)
+    status: int = _call(function.encode(), words, given, within)
     return status
 
 
@@ -71,7 +73,9 @@ def call_driver(function: str, *arguments: Any) -> None:
 
 def query_driver(function: str, *arguments: Any, out: str = "int *") -> int:
     """Call a function of the driver whose first parameter is for a number, of the type `out`; return the number."""
-    return result_of(lambda result: driver_status(function, result, *arguments), out=out)
+    result = _new(out)
+    call_driver(function, result, *arguments)
+    return int(result[0])
 
 
 def driver_version() -> int:
