@@ -151,9 +151,10 @@ class GraphDefinition(_native.GraphHandle, Closing):
         -----
         The driver cannot remove nodes from a graph that has nodes that allocate or free memory. For such a graph, and
         for a batch with such nodes, the batch is first added to a temporary graph, which roughly doubles the time. The
-        temporary graph does not detect two failures: the driver has no resources left, or it refuses to free memory
-        because no graph has allocated it, or because a graph that has not allocated it frees it already. Then the nodes
-        before the failed one remain in the graph, and the error says so.
+        temporary graph does not detect three failures: the driver has no resources left; a node fills or copies memory
+        that an earlier node of the batch frees; or the driver refuses to free memory because no graph has allocated it,
+        or because a graph that has not allocated it frees it already. Then the nodes before the failed one remain in
+        the graph, and the error says so.
         """
         return _native.add_nodes(self, nodes)
 
