@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles._base.address import check_int
@@ -298,9 +298,13 @@ class KernelOccupancy(Made):
         self._allow([config.shmem_size], accepted.device.device_id)
         return result_of(lib.cch_occupancy_clusters, largest, hold(accepted), native, hold(self._kernel))
 
-    def _allow(self, sizes: Iterable[int], device_id: int | None = None) -> bool:
+    def _allow(self, sizes: Collection[int], device_id: int | None = None) -> bool:
         """Allow launches with those of the given sizes of shared memory that fit; return whether the limit rose."""
-        attributes = self._kernel.attributes[result_of(lib.cch_current_device) if device_id is None else device_id]
+        if device_id is None:
+            device_id = result_of(lib.cch_current_device)
+        if not any(sizes):  # every limit allows launches without dynamic shared memory
+            return False
+        attributes = self._kernel.attributes[device_id]
         limit = attributes._max_dynamic_shared()
         return attributes._allow_dynamic_shared(max((size for size in sizes if size <= limit), default=0))
 
