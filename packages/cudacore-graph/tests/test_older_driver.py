@@ -98,6 +98,27 @@ assert numbers[4] == 6
     )
 
 
+def test_kinds_of_parameters(run_python: Run) -> None:
+    """The kernel of a node would have parameters of unknown kinds: CUDA 12.0 to 12.2 do not report a kernel's name."""
+    run_on(
+        run_python,
+        "12.2",
+        """
+text = b".version 7.0\\n.target sm_75\\n.address_size 64\\n.visible .entry _Z5scalePf(.param .u64 x) { ret; }"
+kernel = ch.ObjectCode.from_ptx(text).get_kernel("_Z5scalePf")
+node = definition.launch(ONE, kernel, numbers.buffer.view("float32"))
+del kernel
+assert [(p.kind, p.pointee) for p in node.kernel.arguments_info] == [("pointer", "float32")]
+try:
+    node.update(args=(numbers.buffer.view("int32"),))
+except TypeError as error:
+    assert "the parameter is a pointer to float" in str(error)
+else:
+    raise AssertionError("no error")
+""",
+    )
+
+
 def test_what_is_missing(run_python: Run) -> None:
     """The error would not name the version of the driver that has the feature."""
     run_on(

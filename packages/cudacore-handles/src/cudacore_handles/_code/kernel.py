@@ -131,13 +131,15 @@ class Kernel(_native.KernelHandle, Closing, Made):
         kernel = hold(self)
         check(lib.cch_kernel_params(out, count, kernel, hold(context)))
         params = out[0][0 : count[0]]
+        # The kernel of a node, which knows no code, has the name and signature that an earlier object for it had.
         symbol, signature = getattr(self, "_known", (None, None))
-        # The kernel of a node, which knows no code, has the signature that an earlier object for the kernel had.
         noted = ffi.new("const char **")
-        check(lib.cch_kernel_signature(noted, kernel, ffi.NULL if signature is None else signature.encode()))
+        given = ffi.NULL if symbol is None else f"{symbol} {signature or ''}".encode()
+        check(lib.cch_kernel_signature(noted, kernel, given))
         if noted[0]:
-            signature = ffi.string(noted[0]).decode()
-        symbol = symbol or self._symbol()  # of a borrowed kernel
+            symbol, _, signature = ffi.string(noted[0]).decode().partition(" ")
+        else:
+            symbol = self._symbol()  # of a borrowed kernel
         self._layout = pack_layout(parameters_of(symbol, signature, [(p.offset, p.size) for p in params]))
         layout = self._layout  # another thread may have been first; then its layout stays
         assert layout is not None

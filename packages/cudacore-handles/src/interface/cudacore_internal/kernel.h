@@ -16,9 +16,10 @@ CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
 CCH_EXPORT cch_status cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count);
 
 /**
- * Gets the text that a binding has stored about the kernel's parameters, for instance their types, which the driver
- * does not report; NULL if there is none. If `given` is not NULL, it is stored first, unless there is a text already.
- * It stays as long as the kernel's box, so objects that a binding makes for the box later find it.
+ * Gets the text that a binding has stored about the kernel, for instance its name and the types of its parameters,
+ * which not every driver reports; NULL if there is none. If `given` is not NULL, it is stored first, unless
+ * there is a text already. It stays as long as the kernel's box, so objects that a binding makes for the box later find
+ * it.
  */
 CCH_EXPORT cch_status cch_kernel_signature(const char **out, cch_kernel *kernel, const char *CCH_NULLABLE given);
 
