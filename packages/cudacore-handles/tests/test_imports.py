@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from kernel_sources import PTX
 
 MAIN_PATH = f"""
@@ -59,11 +60,22 @@ stream.sync()
 """
 
 
+NO_TABLES = f"""{FIRST_RESULT}
+tables = ("_base.attribute", "_driver.device_properties", "_memory.pool_attributes", "_base.html")
+imported = [name for name in tables if "cudacore_handles." + name in sys.modules]
+assert not imported, imported
+"""
+
+
 def test_the_first_result_needs_no_tables_of_attributes(run_on_driver: Callable[..., str]) -> None:
     """A program that runs one kernel would import all properties of devices and pools."""
-    lists = ("_base.attribute", "_driver.device_properties", "_memory.pool_attributes", "_base.html")
-    imported = f"[name for name in {lists!r} if 'cudacore_handles.' + name in sys.modules]"
-    run_on_driver(f"{FIRST_RESULT}imported = {imported}\nassert not imported, imported\n")
+    run_on_driver(NO_TABLES)
+
+
+@pytest.mark.cuda_sim
+def test_parameters_in_the_code_need_no_tables_of_attributes(run_on_sim: Callable[..., str]) -> None:
+    """Such a program would import them before CUDA 12.4, where parameters of kernels are read from the code."""
+    run_on_sim(NO_TABLES, CUDACORE_SIM_DRIVER_VERSION="12.2")
 
 
 def test_the_main_path_needs_no_bindings(run_on_driver: Callable[..., str]) -> None:

@@ -209,11 +209,11 @@ assert arrived() == (1.5, 7, 3, 2.25)
 
 def test_places_in_ptx() -> None:
     """Parameters would get other offsets than the driver's."""
-    assert places_in(PTX.encode(), "ptx", 90) == PLACES
+    assert places_in(PTX.encode(), "ptx") == PLACES
     arrays = (
         b".entry k(.param .u8 a, .param .align 4 .f32 g[4][2], .param .u64 .ptr .global .align 1 p, .param .b16 h[5])"
     )
-    assert places_in(arrays, "ptx", 90) == {"k": ((0, 1), (4, 32), (40, 8), (48, 10))}
+    assert places_in(arrays, "ptx") == {"k": ((0, 1), (4, 32), (40, 8), (48, 10))}
 
 
 def test_images_of_a_fat_binary() -> None:

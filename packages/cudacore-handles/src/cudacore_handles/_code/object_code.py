@@ -300,10 +300,9 @@ class ObjectCode(Made):
         if driver_version() >= 12040:  # has cuKernelGetParamInfo
             return
         from cudacore_handles._code.parameters import places_in, state
-        from cudacore_handles._driver.device import Device
 
         if self._places is None:
-            self._places = places_in(self._read(), self._code_type, int(Device().arch))
+            self._places = places_in(self._read(), self._code_type)
         places = self._places.get(self._symbol_of(kernel) if symbol is None else symbol)
         if places is not None:
             state(hold(kernel), places)

@@ -19,7 +19,7 @@ from cudacore_handles._code.param_kinds import ParamInfo, ParamKind
 _SLOT = 16  # values are aligned to this many bytes, which is enough for every type
 
 
-def places_in(code: bytes, code_type: str, arch: int) -> dict[str, Sequence[ParamInfo]]:
+def places_in(code: bytes, code_type: str) -> dict[str, Sequence[ParamInfo]]:
     """Read the layouts of the parameters of all kernels in some code.
 
     Parameters
@@ -27,9 +27,8 @@ def places_in(code: bytes, code_type: str, arch: int) -> dict[str, Sequence[Para
     code : bytes
         The code.
     code_type : str
-        ``"cubin"``, ``"ptx"`` or ``"fatbin"``.
-    arch : int
-        The device's architecture, such as 90. If there are several images, the one for this architecture is preferred.
+        ``"cubin"``, ``"ptx"`` or ``"fatbin"``. Of the images in a fat binary, the one that the current device would run
+        is preferred.
 
     Returns
     -------
@@ -37,7 +36,7 @@ def places_in(code: bytes, code_type: str, arch: int) -> dict[str, Sequence[Para
         The parameters by symbols, without kernels for which the code does not give all parameters.
     """
     places: dict[str, Sequence[ParamInfo]] = {}
-    for kind, image in _images(code, code_type, arch):
+    for kind, image in _images(code, code_type):
         try:
             kernels = read_contents(image, kind, {}).kernels
         except ValueError:  # damaged code: the driver reports the error
@@ -47,10 +46,13 @@ def places_in(code: bytes, code_type: str, arch: int) -> dict[str, Sequence[Para
     return places
 
 
-def _images(code: bytes, code_type: str, arch: int) -> Iterator[tuple[str, bytes]]:
+def _images(code: bytes, code_type: str) -> Iterator[tuple[str, bytes]]:
     if code_type != "fatbin":
         yield code_type, code
         return
+    from cudacore_handles._driver.device import Device
+
+    arch = int(Device().arch)
     # The image that the driver would load comes first: of the cubins for this generation, the newest that the device
     # can run; otherwise PTX.
     found = sorted(
