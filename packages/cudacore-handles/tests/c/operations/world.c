@@ -112,6 +112,27 @@ const cch_array_desc world_line = {.width = 16, .format = CCH_FORMAT_FLOAT, .cha
 const cch_array_desc world_plane = {
     .width = 4, .height = 4, .format = CCH_FORMAT_FLOAT, .channels = 1, .flags = CCH_ARRAY_SURFACE, .levels = 3};
 
+/*
+ * Allocates virtual memory at addresses that nothing has used before: those behind `grows` are free, and those behind
+ * `moves` are not. If the driver chose the addresses, that would depend on all memory that was freed before.
+ */
+static void open_virtual(world *w) {
+  static const CUdeviceptr far_away = (CUdeviceptr)1 << 36; /* farther than the addresses that the driver chooses */
+  static CUdeviceptr unused;
+  cch_virtual_config config = virtual_config;
+  size_t unit;
+  OK(cch_virtual_granularity(&unit, &config));
+  if (unused == 0)
+    unused = cch_deviceptr_raw(w->ptr) / unit * unit + far_away;
+  config.address_hint = unused;
+  OK(cch_virtual_alloc(&w->moves, &config, 1));
+  CHECK_PTR(cch_deviceptr_raw(w->moves), config.address_hint);
+  config.address_hint += unit;
+  OK(cch_virtual_alloc(&w->grows, &config, 1));
+  CHECK_PTR(cch_deviceptr_raw(w->grows), config.address_hint);
+  unused += 8 * unit;
+}
+
 void world_open(world *w) {
   cch_pool_config config = {
       .size = sizeof config, .location_type = 1, .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
@@ -132,8 +153,7 @@ void world_open(world *w) {
   OK(cch_deviceptr_alloc_async(&w->ptr, w->pool, 64, w->stream));
   OK(cch_deviceptr_alloc_host(&w->pinned, w->context, 64, 0));
   OK(cch_deviceptr_copy(w->ptr, w->pinned, 64, w->stream)); /* the first copy counts the devices; later ones do not */
-  OK(cch_virtual_alloc(&w->moves, &virtual_config, 1));
-  OK(cch_virtual_alloc(&w->grows, &virtual_config, 1)); /* the addresses are directly after those of `moves` */
+  open_virtual(w);
   OK(cch_library_load(&w->library, check_ptx, strlen(check_ptx)));
   OK(cch_kernel_get(&w->kernel, w->library, "add"));
 
