@@ -352,29 +352,29 @@ def test_end_of_the_process(python: Callable[..., Any]) -> None:
 
 
 def test_daemon_threads_at_the_end_of_the_process(python: Callable[..., Any]) -> None:
-    """A daemon thread that compiles while the process ends would crash in what the compiler has destroyed."""
+    """A daemon thread that compiles while the process ends would crash in what the compiler has destroyed.
+
+    Instead of a compiler, the thread calls system(). The shell writes to a pipe that only the process can read: first
+    to report that the call has begun, and again after the interpreter has ended. If the process did not wait for the
+    call, the second write fails.
+    """
     result = python(
         """
-        import threading, time
-        from cudacore_compile import Program
+        import atexit, os
 
-        Program('extern "C" __global__ void quick() {}', "c++", {"arch": "sm_90"}).compile("ptx")
-        kernel = 'extern "C" __global__ void k{0}(float *x) {{ *x = sinf(*x * {0}) + powf(*x, {0}.5f); }}'
-        long = "".join(kernel.format(i) for i in range(100))  # takes more than a second
-        begun = [threading.Event() for _ in range(2)]
+        at_end, shell_stdin = os.pipe()[::-1]
+        os.dup2(shell_stdin, 0)
+        atexit.register(os.write, at_end, b"\\n")  # runs after what the package has registered
 
-        def compile_long(begins):
-            program = Program(long, "c++", {"arch": "sm_90"})
-            begins.set()
-            program.compile("ptx")
-            print("compiled")
+        import ctypes, threading
+        from cudacore_handles._sdk.compile import Compiler
 
-        for begins in begun:
-            threading.Thread(target=compile_long, args=(begins,), daemon=True).start()
-        for begins in begun:
-            begins.wait()
-        time.sleep(0.2)
+        messages, to_process = os.pipe()
+        os.dup2(to_process, 9)
+        command = b"echo >&9; read line; sleep 0.3; echo >&9 && echo waited"
+        compiler = Compiler("NVRTC", ctypes.CDLL(None)._handle, {"system": "12.0"})
+        threading.Thread(target=compiler.result, args=("system", command), daemon=True).start()
+        os.read(messages, 1)
         """
     )
-    assert (result.returncode, result.stderr) == (0, "")
-    assert set(result.stdout.split()) <= {"compiled"}  # on a busy machine, they can be done
+    assert (result.returncode, result.stderr, result.stdout) == (0, "", "waited\n")
