@@ -11,7 +11,7 @@ typedef struct buffer {
   Py_ssize_t size;
   PyObject *mr, *owner; /* NULL if the buffer has none */
   PyObject *known;      /* the attributes of the memory, once they were queried */
-  shared_word place;    /* where the memory is: see read_memory() in pack.h */
+  shared_word place;    /* where the memory is: see find_place() in pack.h */
 } buffer;
 
 static inline bool is_buffer(const state *st, PyObject *object) {
