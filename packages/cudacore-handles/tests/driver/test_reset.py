@@ -323,6 +323,22 @@ assert back[0] == 4
 """)
 
 
+def test_the_function_of_a_lost_context(run_reset: Callable[[str], None]) -> None:
+    """The error would name the function by which Python calls the driver, instead of the driver's function."""
+    run_reset("""
+reset()
+new_stream = lambda: device.create_stream(options=ch.StreamOptions(priority=-1))
+raises(new_stream)  # now the context is known to be lost
+try:
+    new_stream()
+except ch.GoneError as error:
+    assert error.operation == "cuCtxGetStreamPriorityRange", error
+else:
+    raise AssertionError("it went through")
+device.set_current()
+""")
+
+
 def test_every_thread_recovers(run_reset: Callable[[str], None]) -> None:
     """set_current() would succeed, but creating objects would fail in every thread forever."""
     run_reset("""
