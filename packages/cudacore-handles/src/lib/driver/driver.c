@@ -277,7 +277,7 @@ cch_status cch_driver_version(int *out) {
 /* Pointers and integers are passed in a register or a place of the stack each, wherever CUDA runs on Linux. */
 cch_status cch_driver_call(const char *name, const uintptr_t *arguments, void *const *boxes, cch_context *context) {
   CCH__REQUIRE_USABLE(name, arguments, boxes);
-  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(context, "the context", name));
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(context, "the argument context", name));
   const table_row *row = find_row(name);
   if (row == NULL)
     return cch__fail(CCH_EINVAL, name, "it is not in the table of the driver's functions");
