@@ -30,6 +30,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from types import CodeType, TracebackType
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 SECONDS_TO_SETTLE = 2
 CALL_FAILED = pytest.StashKey[bool]()
 TOO_OLD = pytest.StashKey[bool]()
+MODULE = pytest.StashKey[Path]()
 
 # Features that older drivers of CUDA 12 and 13 lack, by the driver function that the error names.
 FEATURES = {
@@ -108,7 +110,7 @@ def names_in(code: CodeType) -> set[str]:
 
 
 def freeze_what_is_there() -> None:
-    """Collect the previous test's garbage, and exclude all remaining objects from later garbage collections.
+    """Collect garbage, and exclude all remaining objects from later garbage collections.
 
     This saves time, because most tests collect garbage several times: a collection of all objects takes a tenth of a
     second, and one of the objects of a test takes less than a millisecond.
@@ -159,6 +161,9 @@ def need_driver() -> Callable[[str, str], None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.config.stash.get(MODULE, None) != item.path:
+        item.config.stash[MODULE] = item.path
+        gc.unfreeze()  # the garbage that the fixtures of the previous module have become
     freeze_what_is_there()
     for marker in item.iter_markers("needs_driver"):
         skip_older_driver(*marker.args)
