@@ -274,7 +274,10 @@ class Device:
         OutOfMemoryError
             If there is not enough memory.
         """
-        resource: MemoryResource = _memory_resources.get(self._id) or self.memory_resource
+        try:
+            resource = _memory_resources[self._id]
+        except KeyError:
+            resource = self.memory_resource
         buffer = resource.allocate(size, stream=stream)  # type: ignore[arg-type]  # resources of programs declare an int
         if not isinstance(buffer, _BufferHandle):
             raise no_buffer(resource, buffer)

@@ -15,7 +15,7 @@ from cudacore_handles._memory.arguments import size_of
 from cudacore_handles._memory.arrays import memory_of
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
-from cudacore_handles._texture.formats import NUMBERS, AnyArrayOptions, OnDevice, format_of
+from cudacore_handles._texture.formats import NUMBERS, AnyArrayOptions, OnDevice, describe, format_of
 from cudacore_handles._views.dtypes import is_numbers
 from cudacore_handles.typing import AnyArrayType, ArrayFormatName, ArrayFormatType, IsDType
 
@@ -192,4 +192,4 @@ class OpaqueArray(AnyArray):
 def create_array(device: Device, options: Any) -> OpaqueArray:
     """Create an array; see :meth:`Device.create_opaque_array`."""
     context = device._target()
-    return _native.create_array(OpaqueArray, context, OpaqueArrayOptions._described(options, device))
+    return _native.create_array(OpaqueArray, context, describe(OpaqueArrayOptions, options, device))

@@ -133,7 +133,7 @@ class CheckedOptions:
     """
 
     __slots__ = ("_known",)
-    _known: Known | None
+    _known: Any  # Known; None after an assignment
 
     def __post_init__(self) -> None:
         check_flags(self)
@@ -160,12 +160,12 @@ _set_field, _set_known = object.__setattr__, vars(CheckedOptions)["_known"].__se
 
 def checked(cls: type[Options], options: Any) -> tuple[Options, Any]:
     """Check options, unless nothing was assigned since then. Return a copy that never changes, and its ``_read``."""
+    found: tuple[Options, Any] | None
     try:
-        known = options._known if type(options) is cls else None
-    except AttributeError:  # a copy, or unpickled
-        known = None
-    found: tuple[Options, Any] | None = known.checked if known is not None else None
-    return found if found is not None else _check_again(cls, options)
+        found = options._known.checked if type(options) is cls else None
+    except AttributeError:  # a copy, or unpickled, or a field was assigned
+        found = None
+    return found or _check_again(cls, options)
 
 
 def _check_again(cls: type[Options], options: Any) -> tuple[Options, Any]:
@@ -213,15 +213,6 @@ class AnyArrayOptions(CheckedOptions):
         self.num_channels = as_channels(self.num_channels)
         return {}
 
-    @classmethod
-    def _described(cls, options: Any, device: Device) -> bytes:
-        """Check options for a device, once; return the bytes of a ``cch_array_desc``."""
-        copied, described = checked(cls, options)
-        desc: bytes | None = described.get(device._id)
-        if desc is None:
-            desc = described[device._id] = copied._describe(device)
-        return desc
-
     def _check_extents(self, device: Device, *, mipmapped: bool) -> None:
         """Raise an error that names the limit if an extent exceeds a limit of the device."""
         axes, rank = ("width", "height", "depth"), len(self.shape)
@@ -243,3 +234,13 @@ class AnyArrayOptions(CheckedOptions):
         extents = (*self.shape, 0, 0)[:3]
         desc = ffi.new("cch_array_desc *", (*extents, number, self.num_channels, flags, levels))
         return bytes(ffi.buffer(desc))
+
+
+def describe(cls: type[AnyArrayOptions], options: Any, device: Device) -> bytes:
+    """Check options of an array for a device, once; return the bytes of a ``cch_array_desc``."""
+    copied, described = checked(cls, options)
+    try:
+        desc: bytes = described[device._id]
+    except KeyError:
+        desc = described[device._id] = copied._describe(device)
+    return desc

@@ -13,7 +13,7 @@ from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.made import not_pickled
 from cudacore_handles._cffi import lib
 from cudacore_handles._texture.array import AnyArray, OpaqueArray
-from cudacore_handles._texture.formats import AnyArrayOptions, as_count
+from cudacore_handles._texture.formats import AnyArrayOptions, as_count, describe
 from cudacore_handles.typing import ArrayFormatName, ArrayFormatType, IsDType
 
 if TYPE_CHECKING:
@@ -108,4 +108,4 @@ class MipmappedArray(AnyArray):
 def create_mipmapped_array(device: Device, options: Any) -> MipmappedArray:
     """Create a mipmapped array; see :meth:`Device.create_mipmapped_array`."""
     context = device._target()
-    return _native.create_array(MipmappedArray, context, MipmappedArrayOptions._described(options, device))
+    return _native.create_array(MipmappedArray, context, describe(MipmappedArrayOptions, options, device))
