@@ -14,6 +14,9 @@ import pytest
 import cudacore_handles as ch
 from interrupts import check_closing_meanwhile
 
+# The uses make thousands of pools and of mappings, for which a GPU takes minutes. What can fail is in Python.
+pytestmark = pytest.mark.cuda_sim
+
 
 class _World:
     """The objects that the uses need beside the one that is closed."""
