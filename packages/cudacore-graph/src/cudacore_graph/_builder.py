@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cudacore_graph._capture import ALLOWED, BuilderKind, BuilderState, Capture, in_use, view_of
+from cudacore_graph._capture import ALLOWED, MODES, BuilderKind, BuilderState, Capture, in_use, view_of
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import check_begun, explain_loss
@@ -37,8 +37,6 @@ from cudacore_handles._sdk.graph import Builder, Taken, take
 
 if TYPE_CHECKING:
     from cudacore_graph._option_dicts import GraphCompleteOptionsDict, GraphDebugPrintOptionsDict
-
-_MODES = {name: getattr(lib, f"CCH_CAPTURE_{name.upper()}") for name in ("global", "thread_local", "relaxed")}
 
 
 class GraphBuilder(Builder, Made):
@@ -172,7 +170,7 @@ class GraphBuilder(Builder, Made):
         RuntimeError
             If building has begun already.
         """
-        if not isinstance(mode, str) or mode not in _MODES:
+        if not isinstance(mode, str) or mode not in MODES:
             raise ValueError(f"mode is {mode!r}; it must be 'global', 'thread_local' or 'relaxed'")
         with self._alone("begin building", self):
             if self._state is not BuilderState.NOT_STARTED:
@@ -180,10 +178,10 @@ class GraphBuilder(Builder, Made):
             own = self._own_stream()
             if self._capture is None:
                 out = out_box("cch_graph")
-                check_begun(lib.cch_capture_begin(out, hold(own), _MODES[mode]))
+                check_begun(lib.cch_capture_begin(out, hold(own), MODES[mode]))
                 self._capture = Capture(adopt(GraphDefinition, out))
             else:
-                check_begun(lib.cch_capture_begin_to(hold(self._capture.graph), hold(own), _MODES[mode]))
+                check_begun(lib.cch_capture_begin_to(hold(self._capture.graph), hold(own), MODES[mode]))
             if mode != "relaxed" or own == PER_THREAD_DEFAULT_STREAM:
                 self._capture.thread = threading.get_ident()
             self._capture.mode = mode

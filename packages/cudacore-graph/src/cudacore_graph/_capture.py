@@ -33,6 +33,13 @@ class BuilderState(Enum):
     CLOSED = "closed"
 
 
+# The modes of captures by their names.
+MODES = {
+    "global": lib.CCH_CAPTURE_GLOBAL,
+    "thread_local": lib.CCH_CAPTURE_THREAD_LOCAL,
+    "relaxed": lib.CCH_CAPTURE_RELAXED,
+}
+
 # Which operations are allowed next, by kind and state.
 ALLOWED = {
     (BuilderKind.PRIMARY, BuilderState.NOT_STARTED): "call begin_building() first",

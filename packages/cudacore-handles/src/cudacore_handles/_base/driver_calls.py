@@ -59,7 +59,7 @@ def driver_status(function: str, *arguments: Any, context: _native.Handle | None
         if isinstance(argument, _native.Handle):
             boxes.append(hold(argument))
             argument = argument._raw
-        words[place] = argument & _MAX_WORD if type(argument) is int else as_word(argument, kept)
+        words[place] = as_word(argument, kept)
     given = [*boxes, _NULL] if boxes else _NO_BOXES
     within = _NULL if context is None else hold(context)
     status: int = _call(function.encode(), words, given, within)

@@ -260,14 +260,8 @@ _ENUMERATIONS: dict[str, Any] = {
     "mipmap_filter_mode": FilterModeType,
     "read_mode": ReadModeType,
 }
-
-
-#: The fields of options to which nothing was assigned.
-_UNCHANGED: dict[str, Any] = {
-    "address_mode": [_NUMBERS[AddressModeType.CLAMP]] * 3,
-    "min_mipmap_level_clamp": 0.0,
-    "max_mipmap_level_clamp": 0.0,
-}
+# What is read of the fields of options to which nothing was assigned.
+_UNCHANGED = {name: read(name, getattr(TextureObjectOptions, name)) for name, read in _FIELDS.items()}
 
 
 def create_texture(device: Device, resource: ResourceDescriptor, options: Any) -> TextureObject:
