@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import pydoc
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -114,19 +117,38 @@ def test_every_property_is_documented() -> None:
     assert DeviceProperties.clock_rate.__doc__ == "int: Typical clock frequency, in kilohertz."
 
 
-def test_properties_are_read_only() -> None:
+def test_help_shows_properties() -> None:
+    """help() would list the properties of a device without their descriptions."""
+    text = pydoc.plain(pydoc.render_doc(DeviceProperties))
+    assert "warp_size\n |      int: Number of threads in a warp." in text
+    assert "int: Number of threads in a warp." in pydoc.plain(pydoc.render_doc(DeviceProperties.warp_size))
+
+
+def test_properties_are_read_only(answers: Callable[..., list[tuple[int, int]]]) -> None:
     """An assignment would be accepted silently, and hide the device's value."""
-    properties = DeviceProperties._with(_device_id=0, _known={})
-    with pytest.raises(AttributeError, match="warp_size is read-only"):
-        properties.warp_size = 64
-    with pytest.raises(AttributeError):
+    answers(value=32)
+    properties = DeviceProperties._with(_device_id=0)
+    for _ in range(2):  # before and after the first use
+        with pytest.raises(AttributeError, match="warp_size is read-only"):
+            properties.warp_size = 64
+        assert properties.warp_size == 32
+    with pytest.raises(AttributeError, match="'DeviceProperties' object has no attribute 'warp_sizes'"):
         properties.warp_sizes = 64
+
+
+def test_properties_can_be_copied(device: Device) -> None:
+    """A copy, or an object in another process, would have no values, or accept assignments."""
+    for made in (copy.copy(device.properties), pickle.loads(pickle.dumps(device.properties))):
+        assert made.warp_size == device.properties.warp_size
+        assert made.max_block_dim_x == device.properties.max_block_dim_x
+        with pytest.raises(AttributeError, match="warp_size is read-only"):
+            made.warp_size = 64
 
 
 def test_constant_attributes_are_asked_once(answers: Callable[..., list[tuple[int, int]]]) -> None:
     """A constant property would call the driver each time it is read, or devices would share its value."""
     asked = answers(value=32)
-    first, second = DeviceProperties._with(_device_id=0, _known={}), DeviceProperties._with(_device_id=1, _known={})
+    first, second = DeviceProperties._with(_device_id=0), DeviceProperties._with(_device_id=1)
     assert [first.warp_size, first.warp_size, second.warp_size] == [32, 32, 33]
     assert asked == [(10, 0), (10, 1)]
 
@@ -134,14 +156,14 @@ def test_constant_attributes_are_asked_once(answers: Callable[..., list[tuple[in
 def test_compute_mode_is_asked_each_time(answers: Callable[..., list[tuple[int, int]]]) -> None:
     """A property would never show a change of the compute mode."""
     answers(value=2)
-    properties = DeviceProperties._with(_device_id=0, _known={})
+    properties = DeviceProperties._with(_device_id=0)
     assert [properties.compute_mode, properties.compute_mode] == [2, 3]
 
 
 def test_an_attribute_that_the_driver_does_not_know(answers: Callable[..., list[tuple[int, int]]]) -> None:
     """For an attribute that an old driver lacks, the error would be INVALID_VALUE, or False would be returned."""
     asked = answers(status=1)
-    properties = DeviceProperties._with(_device_id=0, _known={})
+    properties = DeviceProperties._with(_device_id=0)
     for _ in range(2):
         with pytest.raises(CUDAError, match="does not have the property 'host_memory_pools_supported'") as info:
             _ = properties.host_memory_pools_supported
@@ -153,14 +175,14 @@ def test_other_errors_have_no_such_hint(answers: Callable[..., list[tuple[int, i
     """The error for a missing device would be about the driver's version."""
     answers(status=101)
     with pytest.raises(CUDAError) as info:
-        _ = DeviceProperties._with(_device_id=9, _known={}).warp_size
+        _ = DeviceProperties._with(_device_id=9).warp_size
     assert info.value.code == 101
     assert "too old" not in str(info.value)
 
 
 def test_values_are_the_drivers(device: Device) -> None:
     """A property would differ from the driver's attribute."""
-    properties = DeviceProperties._with(_device_id=device.device_id, _known={})
+    properties = DeviceProperties._with(_device_id=device.device_id)
     for name, attribute in TABLE.items():
         code, value = ask(attribute.number, device.device_id)
         if code:

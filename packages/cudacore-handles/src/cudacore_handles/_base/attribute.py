@@ -3,21 +3,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.errors import result_of
 from cudacore_handles._base.made import Made
 from cudacore_handles._base.options import as_flag
-from cudacore_handles._cffi import lib
 
 T = TypeVar("T", bound=int)
 
 
 class HasAttributes(Made):
-    """The base of classes whose properties are attributes that the driver numbers."""
+    """The base of classes whose properties are attributes that the driver numbers.
+
+    An object of one device has a ``__dict__``, which keeps the attributes that are constant.
+    """
 
     __slots__ = ()
+    _device_id: int | None = None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set a slot or a setting. Any other value would hide an attribute, or be stored for nothing."""
+        found = getattr(type(self), name, None)
+        if not hasattr(found, "__set__"):
+            unknown = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(unknown if found is None else f"{name} is read-only")
+        object.__setattr__(self, name, value)
 
     def _read(self, attribute: Attribute[Any], /) -> int:
         raise NotImplementedError
@@ -35,7 +45,13 @@ class HasAttributes(Made):
         return attributes_table(self._title(), self)
 
 
-class Attribute(Generic[T]):
+class _ShownAsProperty(type):
+    """The class of descriptors that ``inspect`` and ``help()`` show as properties, although a value can hide them."""
+
+    __set__ = None
+
+
+class Attribute(Generic[T], metaclass=_ShownAsProperty):
     """A read-only property whose value is a numbered attribute of the driver.
 
     Parameters
@@ -47,12 +63,13 @@ class Attribute(Generic[T]):
     doc : str
         What the property means, with its unit.
     constant : bool, optional
-        Whether the value never changes. Default True.
+        Whether the value never changes on a device. An object of one device keeps it after the first use: CPython then
+        finds it in the object, and does not call the descriptor. Default False.
     """
 
     name: str
 
-    def __init__(self, number: int, kind: type[T], doc: str, *, constant: bool = True) -> None:
+    def __init__(self, number: int, kind: type[T], doc: str, *, constant: bool = False) -> None:
         self.number = number
         self.kind = kind
         self.constant = constant
@@ -68,10 +85,14 @@ class Attribute(Generic[T]):
     def __get__(self, instance: HasAttributes | None, owner: type) -> Attribute[T] | T:
         if instance is None:
             return self
-        return self.kind(instance._read(self))
+        value = self.kind(instance._read(self))
+        if self.constant and instance._device_id is not None:
+            vars(instance)[self.name] = value
+        return value
 
-    def __set__(self, instance: HasAttributes, value: object) -> NoReturn:
-        raise AttributeError(f"{self.name} is read-only")
+    if TYPE_CHECKING:
+
+        def __set__(self, instance: HasAttributes, value: object) -> NoReturn: ...
 
 
 class Number(Attribute[int]):
@@ -115,27 +136,6 @@ class Setting(Attribute[T]):
             allowed = "0, which resets it" if self._maximum == 0 else f"values from 0 to {self._maximum}"
             raise ValueError(f"{name} is {number}; it can be set to {allowed}")
         instance._write(self, number)
-
-
-class DeviceAttributes(HasAttributes):
-    """Attributes on a device. The library is asked once for each one that is constant."""
-
-    __slots__ = ("_device_id", "_known")
-    _device_id: int | None  # None: the current device
-    _known: dict[tuple[int, int], int]  # values by device and attribute
-
-    def _query(self, attribute: Attribute[Any], device_id: int, /) -> int:
-        raise NotImplementedError
-
-    def _read(self, attribute: Attribute[Any]) -> int:
-        device_id = result_of(lib.cch_current_device) if self._device_id is None else self._device_id
-        key = (device_id, attribute.number)
-        value = self._known.get(key)
-        if value is None:
-            value = self._query(attribute, device_id)
-            if attribute.constant:
-                self._known[key] = value
-        return value
 
 
 class MemoryAttributes(HasAttributes):

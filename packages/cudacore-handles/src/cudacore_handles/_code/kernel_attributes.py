@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles._base.address import check_int
-from cudacore_handles._base.attribute import Attribute, DeviceAttributes, Flag, Number
+from cudacore_handles._base.attribute import Attribute, Flag, HasAttributes, Number
 from cudacore_handles._base.driver_calls import call_driver, query_driver
 from cudacore_handles._base.errors import result_of
 from cudacore_handles._base.handle import hold
@@ -33,7 +33,7 @@ _SHARED_BYTES = "size_t (*)(int)"  # CUoccupancyB2DSize
 _SIZE_MAX = 2**63 - 1
 
 
-class KernelAttributes(DeviceAttributes):
+class KernelAttributes(HasAttributes):
     """The attributes of a kernel on a device (cuKernelGetAttribute).
 
     :attr:`Kernel.attributes` returns it. Properties are for the current device. To choose a device,
@@ -46,9 +46,11 @@ class KernelAttributes(DeviceAttributes):
         device.
     """
 
-    __slots__ = ("_kernel",)
+    __slots__ = ("__dict__", "_device_id", "_kernel", "_known")
     _made_by = "Kernel.attributes"
     _kernel: Kernel
+    _device_id: int | None  # None: the current device
+    _known: dict[tuple[int, int], int]  # constant values by device and attribute, shared by the objects of all devices
 
     def __getitem__(self, device: Device | int) -> KernelAttributes:
         """Return the attributes on a device.
@@ -68,8 +70,15 @@ class KernelAttributes(DeviceAttributes):
         device = "the current device" if self._device_id is None else f"device {self._device_id}"
         return f"<KernelAttributes of {self._kernel!r} on {device}>"
 
-    def _query(self, attribute: Attribute[Any], device_id: int) -> int:
-        return query_driver("cuKernelGetAttribute", attribute.number, self._kernel, device_id)
+    def _read(self, attribute: Attribute[Any]) -> int:
+        device_id = result_of(lib.cch_current_device) if self._device_id is None else self._device_id
+        key = (device_id, attribute.number)
+        value = self._known.get(key)
+        if value is None:
+            value = query_driver("cuKernelGetAttribute", attribute.number, self._kernel, device_id)
+            if attribute.constant:
+                self._known[key] = value
+        return value
 
     def _max_dynamic_shared(self) -> int:
         """Return the maximum dynamic shared memory of a block on this object's device."""

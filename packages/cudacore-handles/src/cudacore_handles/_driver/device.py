@@ -454,7 +454,7 @@ class Device:
         if self._properties is None:
             from cudacore_handles._driver.device_properties import DeviceProperties
 
-            self._properties = DeviceProperties._with(_device_id=self._id, _known={})
+            self._properties = DeviceProperties._with(_device_id=self._id)
         return self._properties
 
     @property

@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from cudacore_handles._base import results
-from cudacore_handles._base.attribute import Attribute, DeviceAttributes, Flag, Number
+from cudacore_handles._base.attribute import Attribute, Flag, HasAttributes, Number
 from cudacore_handles._base.errors import result_of
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._cffi import lib
 
 
 @public
-class DeviceProperties(DeviceAttributes):
+class DeviceProperties(HasAttributes):
     """Properties and abilities of a device (cuDeviceGetAttribute).
 
     :attr:`Device.properties` returns it. Each property is one ``CUdevice_attribute``. It is queried at first use and
@@ -26,7 +26,7 @@ class DeviceProperties(DeviceAttributes):
         If a property is read that the installed driver is too old for.
     """
 
-    __slots__ = ()
+    __slots__ = ("__dict__", "_device_id")
     _made_by = "Device.properties"
 
     def __repr__(self) -> str:
@@ -35,10 +35,10 @@ class DeviceProperties(DeviceAttributes):
     def _title(self) -> str:
         return f"Properties of device {self._device_id}"
 
-    def _query(self, attribute: Attribute[Any], device_id: int) -> int:
+    def _read(self, attribute: Attribute[Any]) -> int:
         hint = f"The installed driver does not have the property {attribute.name!r}: update the driver"
         hints = {results.INVALID_VALUE: hint}
-        return result_of(lib.cch_device_attribute, attribute.number, device_id, hints=hints)
+        return result_of(lib.cch_device_attribute, attribute.number, self._device_id, hints=hints)
 
     max_threads_per_block: Number = Number(1, "Maximum number of threads per block.")
     max_block_dim_x: Number = Number(2, "Maximum x-dimension of a block, in threads.")
