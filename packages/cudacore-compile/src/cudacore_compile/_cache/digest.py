@@ -125,7 +125,8 @@ def _modules(options: ProgramOptions) -> list[object]:
 
 def environment() -> list[tuple[str, str]]:
     """Return the environment variables that compilers look up."""
-    return sorted((name, value) for name, value in os.environ.items() if name.startswith(_PREFIXES))
+    found = [name for name in os.environ if name.startswith(_PREFIXES)]  # Python decodes each value that is read
+    return [(name, os.environ[name]) for name in sorted(found)]
 
 
 def check_options(options: ProgramOptions | LinkerOptions) -> None:

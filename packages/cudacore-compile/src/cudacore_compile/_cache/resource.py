@@ -122,8 +122,8 @@ class ProgramCacheResource(Closing, abc.ABC):
     @property
     def statistics(self) -> CacheStatistics:
         """CacheStatistics: The counts of this object in this process."""
-        found: CacheStatistics = self.__dict__.setdefault("_statistics", CacheStatistics())
-        return found
+        found: CacheStatistics | None = self.__dict__.get("_statistics")
+        return self.__dict__.setdefault("_statistics", CacheStatistics()) if found is None else found
 
     def count(self, what: str, by: int = 1) -> None:
         """Add to a field of the statistics, from any thread.

@@ -122,9 +122,9 @@ def fields_by_flag(cls: Any) -> dict[str, str]:
 def flags_of(options: object, table: Mapping[str, tuple[str, Arguments]]) -> list[str]:
     """Return the flags of the options that are set. The table has the flags and functions of the fields."""
     flags = []
-    for field, (flag, arguments) in table.items():
-        value = getattr(options, field)
-        if value is not None:
+    for field, value in vars(options).items():  # few are set, so looking them up is faster than reading all fields
+        if value is not None and field in table:
+            flag, arguments = table[field]
             flags += [flag + argument for argument in arguments(f"{type(options).__name__}.{field}", value)]
     return flags
 

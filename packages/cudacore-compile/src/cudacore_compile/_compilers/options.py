@@ -338,11 +338,10 @@ class ProgramOptions(values.FlagOptions):
         """Return the options for programs of this type; warn of ignored options, and raise for unsupported ones."""
         if code_type is SourceCodeType.CXX and self.name is not None and self.name.startswith("-"):
             raise ValueError(f'ProgramOptions.name={self.name!r} is an option to NVRTC: write "./{self.name}"')
-        ours = fields(ProgramOptions)  # a subclass can have more
-        given = [field.name for field in ours if _is_set(getattr(self, field.name))]
-        supported, ignored = options_of(code_type), _IGNORED[code_type]
+        ignored = _IGNORED[code_type]
+        given = [field for field, value in vars(self).items() if value is not None and _is_set(value) and field in _ALL]
         for field in given:
-            if field not in supported | ignored:
+            if field not in _SUPPORTED[code_type] and field not in ignored:
                 raise ValueError(_unsupported(field, code_type))
         without = sorted(ignored.intersection(given))
         if code_type is SourceCodeType.PTX:
@@ -503,4 +502,4 @@ def _unsupported(field: str, code_type: SourceCodeType) -> str:
 
 
 def _is_set(value: object) -> bool:
-    return value is not None and value is not False and not (isinstance(value, (list, tuple)) and not value)
+    return value is not False and not (isinstance(value, (list, tuple)) and not value)

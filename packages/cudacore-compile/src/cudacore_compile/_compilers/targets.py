@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
@@ -79,7 +80,12 @@ def _member(kind: type[_E], argument: str, value: _E | str) -> _E | None:
         return value
     if not isinstance(value, str):
         raise TypeError(f"{argument} must be a str or {kind.__name__}, not {type(value).__name__}")
-    return {str(member.value).lower(): member for member in kind}.get(value.lower())
+    return _by_name(kind).get(value.lower())
+
+
+@functools.cache
+def _by_name(kind: type[_E]) -> dict[str, _E]:
+    return {str(member.value).lower(): member for member in kind}
 
 
 def _quote(name: str) -> str:

@@ -45,9 +45,9 @@ def wheel_headers(
         return []
     found: list[str] = []
     for version in _DIRECTORIES if major is None else (major,):
-        for path in sys.path:
-            places = [os.path.join(path, "nvidia", name) for name in _DIRECTORIES.get(version, ())]
-            if places and os.path.isfile(os.path.join(places[0], "cuda_runtime_api.h")):
-                found += filter(os.path.isdir, places)
+        names = _DIRECTORIES.get(version, ())
+        for path in sys.path if names else ():
+            if os.path.isfile(os.path.join(path, "nvidia", names[0], "cuda_runtime_api.h")):
+                found += filter(os.path.isdir, (os.path.join(path, "nvidia", name) for name in names))
                 break
     return found
