@@ -13,6 +13,7 @@ from graph_tools import ONE, PTX, DeviceArray, Numbers, Run
 
 import cudacore_graph as cg
 import cudacore_handles as ch
+from bindings import call_bindings
 
 SCALE = b".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry _Z5scalePf(.param .u64 x) { ret; }"
 
@@ -47,6 +48,31 @@ class TestKernel:
         _, pairs = definition.clone()
         assert pairs[node].config == config
         run(definition)
+
+    def test_of_a_module(self, definition: cg.GraphDefinition) -> None:
+        """The geometry of a node that launches a function of a module could not be read, or its kernel be garbage."""
+        from cuda.bindings import driver
+
+        module = call_bindings("cuModuleLoadData", PTX + b"\0")
+        params = driver.CUDA_KERNEL_NODE_PARAMS()
+        params.func = call_bindings("cuModuleGetFunction", module, b"nothing")
+        params.gridDimX = params.gridDimY = params.gridDimZ = params.blockDimY = params.blockDimZ = 1
+        params.blockDimX = 32
+        call_bindings("cuGraphAddKernelNode", definition.handle, None, 0, params)
+        (node,) = definition.nodes()
+        assert isinstance(node, cg.KernelNode)
+        assert (node.grid, node.block, node.config) == ((1, 1, 1), (32, 1, 1), ch.LaunchConfig(grid=1, block=32))
+        with pytest.raises(ValueError, match=r"the function of <KernelNode .* is not a kernel"):
+            _ = node.kernel
+        call_bindings("cuModuleUnload", module)
+
+    def test_of_a_destroyed_node(self, definition: cg.GraphDefinition, code: ch.ObjectCode) -> None:
+        """The properties of a node that no longer exists would be read from another object of the driver."""
+        node = definition.launch(ONE, code.get_kernel("nothing"))
+        node.destroy()
+        for name in ("config", "grid", "block", "shmem_size", "kernel"):
+            with pytest.raises(ch.ClosedError):
+                getattr(node, name)
 
     def test_kinds_in_an_update(self, definition: cg.GraphDefinition) -> None:
         """The kinds of parameters would be lost, so that 1 for a `float` would arrive as an integer."""

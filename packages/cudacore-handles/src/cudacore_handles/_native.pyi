@@ -291,8 +291,31 @@ class KernelHandle(Handle):
 class Config:
     """The base of LaunchConfig."""
 
-    def _store(self, config: bytes, /) -> None:
-        """Store a cch_launch_config, given as bytes."""
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """tuple of int: Blocks, or clusters, in x, y and z."""
+    @property
+    def cluster(self) -> tuple[int, ...] | None:
+        """tuple of int or None: Blocks per cluster in x, y and z."""
+    @property
+    def block(self) -> tuple[int, ...]:
+        """tuple of int: Threads per block in x, y and z."""
+    @property
+    def shmem_size(self) -> int:
+        """int: Dynamic shared memory per block, in bytes."""
+    @property
+    def is_cooperative(self) -> bool:
+        """bool: Whether all blocks are resident at once."""
+    @property
+    def programmatic_stream_serialization(self) -> bool:
+        """bool: Whether the kernel may begin before the previous one has ended."""
+    @property
+    def priority(self) -> int | None:
+        """int or None: The priority; None: the stream's."""
+    @property
+    def _address(self) -> int:
+        """The address of the cch_launch_config."""
 
 class PreparedLaunch:
     """A launch of one kernel with packed arguments, for hot loops. :meth:`Kernel.prepare` makes it.

@@ -100,12 +100,54 @@ def test_bad_geometry(arguments: dict[str, Any], error: type[Exception], message
         LaunchConfig(**SMALL | arguments)
 
 
-def test_signature() -> None:
+@pytest.mark.parametrize("name", ["grid", "".join(["gr", "id"])], ids=["interned", "computed"])
+@pytest.mark.parametrize("value", [3, (3, 1), [3], np.int32(3)], ids=repr)
+def test_names_and_values_of_all_kinds(name: str, value: Any) -> None:
+    """A name that the program has computed, or a value of NumPy, would be refused or misinterpreted."""
+    config = LaunchConfig(**{"priority": np.int8(-1), name: value, "block": np.uint16(8), "shmem_size": None})
+    assert config == LaunchConfig(3, None, 8, 0, False, False, -1)
+
+
+def test_arguments_that_are_given_twice() -> None:
+    """A program would launch one of two geometries that it gives."""
+    with pytest.raises(TypeError, match=r"__init__\(\) got multiple values for argument 'grid'"):
+        LaunchConfig(1, grid=2, block=1)  # type: ignore[misc]
+    with pytest.raises(TypeError, match=r"__init__\(\) takes from 1 to 8 positional arguments but 9 were given"):
+        LaunchConfig(*[1] * 8)  # type: ignore[call-overload]
+
+
+class Square(LaunchConfig):
+    """A configuration with a constructor of its own."""
+
+    def __init__(self, edge: int) -> None:
+        super().__init__((edge, edge), block=(16, 16))
+
+
+class Same(LaunchConfig):
+    """A configuration with attributes of its own."""
+
+    note = ""
+
+
+def test_subclasses() -> None:
+    """A class that a program derives could not be constructed, or would have other properties."""
+    config = Same((3, 3), block=(16, 16))
+    config.note = "mine"
+    assert Square(3) == config == LaunchConfig((3, 3), block=(16, 16))
+    assert (Square(3).grid, Same.for_elements(5).block, config.note) == ((3, 3, 1), (256, 1, 1), "mine")
+    with pytest.raises(ValueError, match=r"in y .got 0"):
+        Same((1, 0), block=1)
+
+
+def test_signatures() -> None:
     """Editors and the documentation would show arguments that do not exist."""
     names = [
         "grid", "cluster", "block", "shmem_size", "is_cooperative", "programmatic_stream_serialization", "priority",
     ]  # fmt: skip
-    assert list(inspect.signature(LaunchConfig).parameters) == names
+    parameters = inspect.signature(LaunchConfig).parameters
+    assert list(parameters) == list(inspect.signature(Same).parameters) == names
+    assert str(parameters["block"]) == "block: 'ExtentsType | None' = None"
+    assert list(inspect.signature(Square).parameters) == ["edge"]
 
 
 def test_default_options() -> None:

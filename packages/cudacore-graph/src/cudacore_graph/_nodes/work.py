@@ -141,15 +141,12 @@ class KernelNode(GraphNode):
     @property
     def config(self) -> LaunchConfig:
         """LaunchConfig: The complete launch configuration, including clusters."""
-        config = ffi.new("cch_launch_config *", {"size": ffi.sizeof("cch_launch_config")})
-        self._read("kernel", config=config)
-        return LaunchConfig._read(config)
+        return _native.read_config(self)
 
     @property
     def kernel(self) -> Kernel:
         """Kernel: The kernel."""
-        params = self._read("kernel")
-        return Kernel._init(ffi.addressof(params[0], "kernel"))
+        return _native.read_kernel(self)
 
     @property
     def args(self) -> tuple[KernelValue, ...]:

@@ -301,7 +301,7 @@ class KernelOccupancy(Made):
         from cudacore_handles._launch.launch_config import check_config
         from cudacore_handles._stream.stream import Stream_accept
 
-        native = ffi.new("cch_launch_config *", check_config(config)._native[0])
+        native = ffi.new("cch_launch_config *", ffi.cast("cch_launch_config *", check_config(config)._address)[0])
         native.flags &= lib.CCH_LAUNCH_COOPERATIVE
         accepted = Stream_accept(stream)
         self._allow([config.shmem_size], accepted.device.device_id)

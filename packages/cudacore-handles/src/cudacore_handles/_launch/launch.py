@@ -13,7 +13,7 @@ from cudacore_handles._base.names import type_text
 from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.device import Device
 from cudacore_handles._launch.argtypes import check_device, read_array, refuse_element, resolve
-from cudacore_handles._launch.launch_config import LaunchConfig, check_config
+from cudacore_handles._launch.launch_config import LaunchConfig, check_config, init_config
 from cudacore_handles._native import PreparedLaunch, set_array_type_checks
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
@@ -138,6 +138,7 @@ _LIMITS = {
 _native.connect(
     "launch",
     config=LaunchConfig,
+    init_config=init_config,
     kernel=Kernel,
     check_launch=_check,
     explain=_explain,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
+from types import MethodType
 from typing import Any, SupportsIndex, overload
 
 from cudacore_handles import _native
@@ -11,7 +12,6 @@ from cudacore_handles._base.address import as_integer, check_int
 from cudacore_handles._base.names import type_text
 from cudacore_handles._base.options import as_flag
 from cudacore_handles._base.suggest import known_names
-from cudacore_handles._cffi import ffi, lib
 from cudacore_handles.typing import ExtentsType
 
 # Block sizes are not limited here. As in cuda.core, a launch with too many threads fails: programs that try several
@@ -56,8 +56,7 @@ class LaunchConfig(_native.Config):
     ((4, 2, 1), (256, 1, 1))
     """
 
-    __slots__ = ("__weakref__", "_native")
-    _native: Any  # a cch_launch_config; launches use a copy
+    __slots__ = ()
 
     @overload
     def __init__(
@@ -92,44 +91,36 @@ class LaunchConfig(_native.Config):
         programmatic_stream_serialization: bool = False,
         priority: SupportsIndex | None = None,
     ) -> None:
-        c = ffi.new("cch_launch_config *")
         clusters = _dimensions("grid", grid, _GRID_LIMITS)
         if block is None and cluster is not None:
             raise TypeError(
                 f"LaunchConfig.block is missing: {cluster!r} became cluster, which comes before it; "
                 f"write LaunchConfig(grid={grid!r}, block={cluster!r})"
             )
-        c.block = _dimensions("block", block, _BLOCK_LIMITS)
-        if cluster is not None:
-            c.cluster = _dimensions("cluster", cluster, _GRID_LIMITS)
-        blocks = [n * (size or 1) for n, size in zip(clusters, c.cluster, strict=True)]
-        if any(b > limit for b, limit in zip(blocks, _GRID_LIMITS, strict=True)):
+        threads = _dimensions("block", block, _BLOCK_LIMITS)
+        sizes = None if cluster is None else _dimensions("cluster", cluster, _GRID_LIMITS)
+        if sizes and any(n * size > limit for n, size, limit in zip(clusters, sizes, _GRID_LIMITS, strict=True)):
             raise ValueError(
                 f"LaunchConfig.grid is {grid} clusters of {cluster} blocks: more than {_GRID_LIMITS} blocks"
             )
-        c.grid = blocks
         bounds = "it must be from 0 to 2**31 - 1 bytes"
-        c.shared_bytes = _number("shmem_size", shmem_size, 0, bounds, "an int, a number of bytes") or 0
-        if as_flag("LaunchConfig.is_cooperative", is_cooperative):
-            c.flags |= lib.CCH_LAUNCH_COOPERATIVE
-        if as_flag("LaunchConfig.programmatic_stream_serialization", programmatic_stream_serialization):
-            c.flags |= lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION
-        number = _number("priority", priority, -(2**31), "CUDA's priorities are from about -5 to 0")
-        if number is not None:
-            c.flags |= lib.CCH_LAUNCH_PRIORITY
-            c.priority = number
-        self._set(c)
+        super().__init__(
+            clusters,
+            sizes,
+            threads,
+            _number("shmem_size", shmem_size, 0, bounds, "an int, a number of bytes"),
+            as_flag("LaunchConfig.is_cooperative", is_cooperative),
+            as_flag("LaunchConfig.programmatic_stream_serialization", programmatic_stream_serialization),
+            _number("priority", priority, -(2**31), "CUDA's priorities are from about -5 to 0"),
+        )
 
     def __repr__(self) -> str:
-        values = zip(CONFIG_NAMES, _values_of(self), strict=True)
-        shown = (f"{name}={value}" for name, value in values if name != "priority" or value is not None)
-        return f"LaunchConfig({', '.join(shown)})"
-
-    def __eq__(self, other: object) -> bool:
-        return _values_of(self) == _values_of(other) if isinstance(other, LaunchConfig) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(_values_of(self))
+        priority = "" if self.priority is None else f", priority={self.priority}"
+        return (
+            f"LaunchConfig(grid={self.grid}, cluster={self.cluster}, block={self.block}, "
+            f"shmem_size={self.shmem_size}, is_cooperative={self.is_cooperative}, "
+            f"programmatic_stream_serialization={self.programmatic_stream_serialization}{priority})"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LaunchConfig, _values_of(self)
@@ -160,61 +151,28 @@ class LaunchConfig(_native.Config):
             raise ValueError(f"n and block must be at least 1, not {n} and {block}; for no elements, launch nothing")
         return cls(grid=-(-count // threads), block=threads, **options)
 
-    @classmethod
-    def _read(cls, c: Any) -> LaunchConfig:
-        """Make a configuration from the fields of a ``cch_launch_config`` that the driver filled in."""
-        self = cls.__new__(cls)
-        if not c.priority:  # the driver reports a priority for every node: 0 if none was set
-            c.flags &= ~lib.CCH_LAUNCH_PRIORITY
-        self._set(c)
-        return self
-
-    def _set(self, c: Any) -> None:
-        c.size = ffi.sizeof("cch_launch_config")
-        self._native = c
-        self._store(bytes(ffi.buffer(c)))
-
-    @property
-    def grid(self) -> tuple[int, ...]:
-        """tuple of int: Blocks, or clusters, in x, y and z."""
-        # The library counts blocks.
-        return tuple(n // (size or 1) for n, size in zip(self._native.grid, self._native.cluster, strict=True))
-
-    @property
-    def cluster(self) -> tuple[int, ...] | None:
-        """tuple of int or None: Blocks per cluster in x, y and z."""
-        return tuple(self._native.cluster) if self._native.cluster[0] else None
-
-    @property
-    def block(self) -> tuple[int, ...]:
-        """tuple of int: Threads per block in x, y and z."""
-        return tuple(self._native.block)
-
-    @property
-    def shmem_size(self) -> int:
-        """int: Dynamic shared memory per block, in bytes."""
-        return int(self._native.shared_bytes)
-
-    @property
-    def is_cooperative(self) -> bool:
-        """bool: Whether all blocks are resident at once."""
-        return bool(self._native.flags & lib.CCH_LAUNCH_COOPERATIVE)
-
-    @property
-    def programmatic_stream_serialization(self) -> bool:
-        """bool: Whether the kernel may begin before the previous one has ended."""
-        return bool(self._native.flags & lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
-
-    @property
-    def priority(self) -> int | None:
-        """int or None: The priority; None: the stream's."""
-        return int(self._native.priority) if self._native.flags & lib.CCH_LAUNCH_PRIORITY else None
-
 
 _code = LaunchConfig.__init__.__code__
 CONFIG_NAMES = _code.co_varnames[1 : _code.co_argcount]
 _values_of = attrgetter(*CONFIG_NAMES)
 known_names(LaunchConfig, CONFIG_NAMES)
+# LaunchConfig inherits the constructor of the extension module, which calls this one for unusual arguments.
+init_config = LaunchConfig.__init__
+del LaunchConfig.__init__
+
+
+class _Signature:
+    """The signature of the constructor."""
+
+    def __get__(self, obj: object, owner: type) -> Any:
+        from inspect import signature
+
+        if owner.__init__ is not LaunchConfig.__init__:  # type: ignore[misc]
+            raise AttributeError(f"{owner.__name__} has a constructor of its own")
+        return signature(MethodType(init_config, owner))
+
+
+LaunchConfig.__signature__ = _Signature()  # type: ignore[attr-defined]
 
 
 def check_config(config: object) -> LaunchConfig:

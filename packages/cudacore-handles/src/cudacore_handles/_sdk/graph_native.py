@@ -23,6 +23,8 @@ from cudacore_handles._native import (
     graph_nodes,
     instantiate,
     numbered_node,
+    read_config,
+    read_kernel,
     read_node,
     set_config,
     set_exec_node,

@@ -531,6 +531,12 @@ def update_exec(graph: ExecHandle, definition: GraphHandle, /) -> tuple[int, int
     cause, 0 for none.
     """
 
+def read_config(node: NodeHandle, /) -> LaunchConfig:
+    """Return the configuration of a kernel node, as the driver reports it."""
+
+def read_kernel(node: NodeHandle, /) -> Kernel:
+    """Return the kernel of a kernel node."""
+
 def read_node(node: NodeHandle, address: int, /) -> tuple[Any, Any]:
     """Read the parameters of a copy, a fill or a host function into the library's structure at an address.
 

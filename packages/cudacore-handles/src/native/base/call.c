@@ -31,13 +31,15 @@ PyObject *raise_invalid(const state *st, int status) {
 }
 
 const state *state_of_type(PyTypeObject *type) {
-  for (; type != NULL; type = PyType_GetSlot(type, Py_tp_base)) {
-    const state *st = PyType_GetModuleState(type);
-    if (st != NULL)
-      return st;
-    PyErr_Clear(); /* the class was defined in Python, and one of its base classes belongs to this module */
+  /* Usually a class that was defined in Python, whose base belongs to this module. Other classes cost an exception. */
+  const state *st = PyType_GetModuleState(PyType_GetSlot(type, Py_tp_base));
+  for (; st == NULL && type != NULL; type = PyType_GetSlot(type, Py_tp_base)) {
+    PyErr_Clear();
+    st = PyType_GetModuleState(type);
   }
-  return NULL;
+  if (st == NULL)
+    PyErr_Clear();
+  return st;
 }
 
 int add_type(PyObject *module, PyMethodDef *functions, const char *name, PyType_Spec *spec, PyTypeObject *base,

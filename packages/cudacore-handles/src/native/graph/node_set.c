@@ -119,6 +119,38 @@ static PyObject *set_config(PyObject *module, PyObject *const *arguments, Py_ssi
   return result;
 }
 
+/* Gets the kernel of a node, and its configuration unless that is NULL. Returns -1 with an exception on failure. */
+static int get_kernel(const state *st, PyObject *face, cch_launch_config *config, cch_kernel **out) {
+  cch_graph_node *node = node_box(st, face, "node");
+  if (node == NULL)
+    return -1;
+  cch_kernel_node params = {.size = sizeof params, .config = config};
+  int status;
+  WITHOUT_GIL(status = cch_graph_node_get(&params, node));
+  *out = params.kernel;
+  return check_status(st, status);
+}
+
+static PyObject *read_config(PyObject *module, PyObject *face) {
+  const state *st = PyModule_GetState(module);
+  cch_launch_config read = {.size = sizeof read};
+  cch_kernel *kernel;
+  if (get_kernel(st, face, &read, &kernel) < 0)
+    return NULL;
+  box_unref(kernel);
+  return config_of_node(st, &read);
+}
+
+static PyObject *read_kernel(PyObject *module, PyObject *face) {
+  const state *st = PyModule_GetState(module);
+  cch_kernel *kernel;
+  if (get_kernel(st, face, NULL, &kernel) < 0)
+    return NULL;
+  if (kernel == NULL)
+    return PyErr_Format(PyExc_ValueError, "the function of %R is not a kernel", face);
+  return handle_make(st, (PyTypeObject *)st->faces.kernel, kernel);
+}
+
 /* One of the owners in a bundle; None if there is none. */
 static PyObject *owner_in(const state *st, cch_bundle *bundle, size_t index) {
   void *object = NULL;
@@ -172,6 +204,8 @@ PyMethodDef node_set_functions[] = {
     {"set_config", FASTCALL(set_config), METH_FASTCALL, DOC_set_config},
     {"set_exec_node", FASTCALL(set_exec_node), METH_FASTCALL, DOC_set_exec_node},
     {"alloc_address", alloc_address, METH_O, DOC_alloc_address},
+    {"read_config", read_config, METH_O, DOC_read_config},
+    {"read_kernel", read_kernel, METH_O, DOC_read_kernel},
     {"read_node", FASTCALL(read_node), METH_FASTCALL, DOC_read_node},
     {NULL, NULL, 0, NULL},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch(), and the functions of Kernel and LaunchConfig that are called often.
+ * launch(), and the functions of Kernel that are called often.
  *
  * From reading its arguments until the driver has accepted the work, a launch holds references to the stream, the
  * kernel and the memory that its arguments point into. Objects of other classes than the faces take a slower path,
@@ -280,30 +280,11 @@ static PyType_Spec kernel_spec =
     TYPE_SPEC("cudacore_handles.Kernel", kernel, SLOT(tp_doc, DOC_KernelHandle), SLOT(tp_dealloc, kernel_dealloc),
               SLOT(tp_methods, kernel_methods), SLOT(tp_members, kernel_members), SLOT(tp_getset, kernel_properties));
 
-/* ---- frequent operations of LaunchConfig ---- */
-
-static PyObject *config_store(PyObject *self, PyObject *bytes) {
-  if (!PyBytes_Check(bytes) || PyBytes_Size(bytes) != (Py_ssize_t)sizeof(cch_launch_config))
-    return PyErr_Format(PyExc_TypeError, "a cch_launch_config of %zu bytes is needed", sizeof(cch_launch_config));
-  memcpy(&((config *)self)->config, PyBytes_AsString(bytes), sizeof(cch_launch_config));
-  Py_RETURN_NONE;
-}
-
-static PyMethodDef config_methods[] = {
-    {"_store", config_store, METH_O, DOC_Config__store},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Spec config_spec = TYPE_SPEC("cudacore_handles.LaunchConfig", config, SLOT(tp_doc, DOC_Config),
-                                           SLOT(tp_dealloc, free_object), SLOT(tp_methods, config_methods));
-
 static PyMethodDef functions[] = {
     {"launch", FASTCALL(launch), METH_FASTCALL | METH_KEYWORDS, DOC_launch},
     {NULL, NULL, 0, NULL},
 };
 
 int add_launch_types(PyObject *module, state *st) {
-  if (add_type(module, functions, "KernelHandle", &kernel_spec, st->handle_type, &st->kernel_type) < 0)
-    return -1;
-  return add_type(module, NULL, "Config", &config_spec, NULL, &st->config_type);
+  return add_type(module, functions, "KernelHandle", &kernel_spec, st->handle_type, &st->kernel_type);
 }

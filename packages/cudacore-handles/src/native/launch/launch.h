@@ -236,10 +236,6 @@ static inline bool kernel_allows(const kernel *self, unsigned bytes, int device)
   return (uint32_t)known >= bytes && known >> 32 == (uint64_t)device + 1;
 }
 
-typedef struct config {
-  PyObject_HEAD cch_launch_config config;
-} config;
-
 int add_launch_types(PyObject *module, state *st);
 /* Releases the types of dtypes that elements.c has remembered. */
 void clear_known_dtypes(launch_state *st);
@@ -259,6 +255,17 @@ typedef struct launch_arguments {
 PyObject *launch_packed(const state *st, const launch_arguments *given, owners *used);
 /* Ordinal of the device that runs a stream's work; CURRENT_DEVICE for a default stream and for NULL. */
 int device_of_stream(const cch_stream *stream);
+
+/* ---- config.c ---- */
+
+typedef struct config {
+  PyObject_HEAD cch_launch_config config;
+  PyObject *weak; /* the list of weak references */
+} config;
+
+int add_config_type(PyObject *module, state *st);
+/* Returns a LaunchConfig of a kernel node, as the library has read it; NULL with an exception on failure. */
+PyObject *config_of_node(const state *st, const cch_launch_config *read);
 
 /* ---- prepared.c ---- */
 

@@ -9,6 +9,7 @@
 
 #define LAUNCH_FACES(X)                                                                                                \
   X(launch, config)       /* the class LaunchConfig */                                                                 \
+  X(launch, init_config)  /* (config, ...): the constructor, for all arguments that config.c does not take */          \
   X(launch, kernel)       /* the class Kernel */                                                                       \
   X(launch, check_launch) /* (stream, config, kernel, args) -> (stream, config, kernel), checked and prepared */       \
   X(launch, explain)      /* (status, config, kernel): raises for a launch that was refused */                         \
@@ -28,8 +29,19 @@ typedef struct known_dtype {
   unsigned element;
 } known_dtype;
 
-/* Names of attributes of arguments. */
+/* The arguments of LaunchConfig, in their order. */
+#define CONFIG_ARGUMENTS(X)                                                                                            \
+  X(grid, "grid")                                                                                                      \
+  X(cluster, "cluster")                                                                                                \
+  X(block, "block")                                                                                                    \
+  X(shmem_size, "shmem_size")                                                                                          \
+  X(is_cooperative, "is_cooperative")                                                                                  \
+  X(programmatic, "programmatic_stream_serialization")                                                                 \
+  X(priority, "priority")
+
+/* Names of arguments, and of attributes of arguments. */
 #define LAUNCH_NAMES(X)                                                                                                \
+  CONFIG_ARGUMENTS(X)                                                                                                  \
   X(value, "value")                                                                                                    \
   X(interface, "__cuda_array_interface__")                                                                             \
   X(typestr, "typestr")
