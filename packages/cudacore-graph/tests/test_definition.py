@@ -351,9 +351,9 @@ def test_gone(definition: cg.GraphDefinition, tmp_path: Path) -> None:
     assert not definition.nodes()
 
 
-def test_gone_meanwhile(definition: cg.GraphDefinition, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gone_meanwhile(definition: cg.GraphDefinition, add: ch.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a thread destroys a node between our check and the driver's call, the usual error would not be raised."""
-    node = definition.memset(numbers.buffer, 0, 4)
+    node = definition.launch(ch.LaunchConfig(grid=1, block=1), add, 0, 4)
 
     def late(face: Any) -> Any:
         box = hold_there(face)
@@ -362,7 +362,7 @@ def test_gone_meanwhile(definition: cg.GraphDefinition, numbers: Numbers, monkey
 
     monkeypatch.setattr(node_module, "hold_there", late)
     with pytest.raises(ch.ClosedError, match="CCH_EGONE") as caught:
-        _ = node.value
+        _ = node.args
     assert isinstance(pickle.loads(pickle.dumps(caught.value)), ch.CUDAError)
 
 

@@ -278,6 +278,16 @@ class TestViews:
             graph[stranger]
         with pytest.raises(TypeError, match="node must be a GraphNode"):
             graph[wrong]
+        gone = definition.empty()
+        gone.destroy()
+        with pytest.raises(ch.ClosedError, match="was destroyed"):
+            graph[gone]
+        closed = definition.instantiate()
+        filled: Any = closed[definition.memset(numbers.buffer, 0, 4)]
+        closed.close()
+        for call in (lambda: closed[node], filled.disable, lambda: filled.is_enabled):
+            with pytest.raises(ch.ClosedError, match=r"Graph is closed|has been closed"):
+                call()
         late: Any = graph[definition.callback(print)]
         with pytest.raises(ch.CUDAError, match="in the graph when the executable graph was instantiated"):
             late.update(print)

@@ -29,7 +29,6 @@ static int pointer_argument(struct _cffi_ctypedescr *type, PyObject *given, char
 
 static void unref_in(void *out) { cch_unref(*(void **)out); }
 static void unref_in_kernel_node(void *node) { cch_unref(((cch_kernel_node *)node)->kernel); }
-static void unref_in_event_node(void *node) { cch_unref(((cch_event_node *)node)->event); }
 
 #undef _cffi_from_c_int
 #define _cffi_from_c_int(x, type)                                                                                     \\
@@ -42,7 +41,6 @@ static void unref_in_event_node(void *node) { cch_unref(((cch_event_node *)node)
 _DESTRUCTORS = """
 void unref_in(void *out);
 void unref_in_kernel_node(void *node);
-void unref_in_event_node(void *node);
 """
 
 # The lines with which a generated function converts a pointer. If given a list or bytes, they use the stack for small

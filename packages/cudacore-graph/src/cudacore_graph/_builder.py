@@ -355,7 +355,7 @@ class GraphBuilder(Builder, Made):
             raise self._illegal("create a condition")
         if self._is_lost():
             raise self._lost("create a condition")
-        return create_condition(self._capture.graph, default_value, self._own_stream().context)
+        return create_condition(self._capture.graph, default_value, self._own_stream())
 
     def if_then(self, condition: GraphCondition) -> GraphBuilder:
         """Add a conditional node that runs a body when the condition is not 0.

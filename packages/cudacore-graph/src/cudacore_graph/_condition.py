@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudacore_graph._errors import hold_there
-from cudacore_handles import Context
-from cudacore_handles._sdk import bindings, check, ffi, hold, lib
+from cudacore_handles import Stream
+from cudacore_handles._sdk import bindings
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import HAS_VALUE, UNSIGNED, register
 
@@ -32,33 +31,25 @@ class GraphCondition(_native.Condition):
     def __repr__(self) -> str:
         return f"<GraphCondition handle={self.value:#x}>"
 
-    def __eq__(self, other: object) -> bool:
-        return self.value == other.value if isinstance(other, GraphCondition) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((GraphCondition, self.value))
-
     @property
     def handle(self) -> driver.CUgraphConditionalHandle:
         """cuda.bindings.driver.CUgraphConditionalHandle: The condition for ``cuda.bindings``."""
         return bindings().CUgraphConditionalHandle(self.value)
 
 
-def create_condition(
-    graph: _native.GraphHandle, default_value: object, context: Context | None = None
-) -> GraphCondition:
-    """Make a condition of a graph; see :meth:`GraphDefinition.create_condition`. Default context: the current one."""
-    value = 0
+def create_condition(graph: _native.GraphHandle, default_value: object, stream: Stream | None = None) -> GraphCondition:
+    """Make a condition of a graph in the context of a stream, or else in the current one.
+
+    See :meth:`GraphDefinition.create_condition`.
+    """
+    value = None
     if default_value is not None:
         if not hasattr(default_value, "__index__"):
             raise TypeError(f"default_value must be an int or None, not {type(default_value).__name__}")
         value = default_value.__index__()
         if not 0 <= value < 2**32:
             raise ValueError(f"default_value is {value}; it must be from 0 to 2**32 - 1")
-    out = ffi.new("CUgraphConditionalHandle *")
-    where = ffi.NULL if context is None else hold(context)
-    check(lib.cch_graph_condition(out, hold_there(graph), where, default_value is not None, value))
-    return GraphCondition(graph, int(out[0]))
+    return _native.create_condition(graph, stream, value)
 
 
 register(GraphCondition, UNSIGNED | _HANDLE_BYTES << 8 | HAS_VALUE)

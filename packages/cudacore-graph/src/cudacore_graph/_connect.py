@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from cudacore_graph._adjacency import AdjacencySetProxy
 from cudacore_graph._arguments import alloc_place, check_node_kernel, fill_value, node_memory
+from cudacore_graph._condition import GraphCondition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import gone, node_failed
 from cudacore_graph._nodes import CLASSES
@@ -14,6 +15,7 @@ connect(
     "graph",
     adjacency=AdjacencySetProxy,
     alloc_place=alloc_place,
+    condition=GraphCondition,
     check_node_kernel=check_node_kernel,
     fill_value=fill_value,
     gone=gone,

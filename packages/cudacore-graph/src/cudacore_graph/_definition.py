@@ -381,5 +381,4 @@ class GraphDefinition(_native.GraphHandle, Closing):
         once the handle has been read, adding nodes takes longer, and so do launches of executable graphs that are made
         from then on.
         """
-        check(lib.cch_graph_share(hold_there(self)))
-        return bindings().CUgraph(self._raw)
+        return bindings().CUgraph(_native.share_graph(self))

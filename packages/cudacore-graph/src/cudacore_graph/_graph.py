@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
 
 from cudacore_graph._columns import update_many
 from cudacore_graph._definition import GraphDefinition
-from cudacore_graph._errors import gone, hold_there
+from cudacore_graph._errors import hold_there
 from cudacore_graph._nodes.graphs import ChildGraphNode, ConditionalNode
 from cudacore_graph._nodes.node import ExecutableGraphNode, GraphNode
 from cudacore_graph._options import GraphCompleteOptions
@@ -21,7 +21,6 @@ from cudacore_handles._sdk import (
     as_options,
     bindings,
     closed,
-    hold,
     last_error,
     lib,
     not_pickled,
@@ -89,33 +88,15 @@ class Graph(_native.ExecHandle, Closing, Made):
     # The definition that the graph was made from, as long as it exists. Error messages describe its nodes.
     _source: weakref.ref[GraphDefinition]
 
+    if TYPE_CHECKING:
+
+        def __getitem__(self, node: NodeWithView[_V]) -> _V: ...
+
     def __reduce__(self) -> NoReturn:
         not_pickled(self, "a graph is of one process")
 
     def __repr__(self) -> str:
         return "<Graph closed>" if self.is_closed else f"<Graph handle={self._raw:#x}>"
-
-    def __getitem__(self, node: NodeWithView[_V]) -> _V:
-        """Return a view of a node of this executable graph.
-
-        Parameters
-        ----------
-        node : GraphNode
-            The node of the definition, or of a graph in it.
-
-        Raises
-        ------
-        ValueError
-            If the node is of another graph.
-        """
-        given: object = node
-        if not isinstance(given, GraphNode):
-            raise TypeError(f"node must be a GraphNode of the graph's definition, not {type_text(node)}")
-        if not given.is_valid:
-            raise gone(given)
-        if not lib.cch_graph_exec_has(hold(self), hold(given)):
-            raise ValueError(f"{node!r} is not of the graph that {self!r} was made from")
-        return node._EXECUTABLE._init(self, given)
 
     def update(self, source: GraphBuilder | GraphDefinition) -> None:
         """Replace the parameters of all nodes by those of another graph of the same shape (cuGraphExecUpdate).

@@ -139,3 +139,6 @@ class TestConditionals:
         assert definition.nodes() == {node}
         assert repr(condition) == f"<GraphCondition handle={condition.value:#x}>"
         assert len({condition, node.condition}) == 1
+        assert condition not in (other, 1)
+        with pytest.raises(TypeError, match="cannot create"):  # it would have no graph
+            type(condition)()

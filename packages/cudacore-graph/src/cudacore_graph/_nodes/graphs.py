@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from cudacore_graph._condition import GraphCondition
 from cudacore_graph._nodes.node import Description, ExecutableGraphNode, GraphNode, short
 from cudacore_graph.typing import GraphConditionalType
-from cudacore_handles import CUDAError
 from cudacore_handles._sdk import graph_native as _native
-from cudacore_handles._sdk import lib, results
+from cudacore_handles._sdk import lib
 
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition
@@ -84,7 +82,7 @@ _CONDITIONALS = {
 }
 
 
-class ConditionalNode(GraphNode):
+class ConditionalNode(GraphNode, _native.ConditionalHandle):
     """A conditional node; the base of the four types.
 
     A node that another library added has this class itself if the driver is older than CUDA 13.2: such a driver cannot
@@ -96,31 +94,10 @@ class ConditionalNode(GraphNode):
     _TITLE = "conditional"
     _BODIES: ClassVar[Sequence[str]] = ()  # their names
 
-    def _known(self) -> Any:
-        try:
-            return self._read("conditional")
-        except CUDAError as error:
-            if error.code in (lib.CCH_ENOSYMBOL, results.NOT_SUPPORTED, results.INVALID_VALUE):
-                return None
-            raise
-
-    @property
-    def condition(self) -> GraphCondition | None:
-        """GraphCondition or None: The condition; None if the driver cannot report it."""
-        known = self._known()
-        return None if known is None else GraphCondition(self.graph, int(known.condition))
-
     @property
     def cond_type(self) -> GraphConditionalType | None:
         """GraphConditionalType or None: How the condition is used; None if the driver cannot report it."""
-        known = self._known()
-        return None if known is None else _CONDITIONALS.get(known.type)
-
-    @property
-    def branches(self) -> tuple[GraphDefinition, ...]:
-        """tuple of GraphDefinition: The bodies; empty if the driver cannot report them."""
-        known = self._known()
-        return () if known is None else tuple(self._graph_in(index) for index in range(known.count))
+        return _CONDITIONALS.get(self._kind)
 
     def _names(self, count: int) -> Sequence[str]:
         """Return the names of the bodies."""

@@ -72,7 +72,7 @@ def _operand(given: Any, given_owner: object, address: Any, array: Any, owner: A
     return owner, None
 
 
-class MemcpyNode(GraphNode):
+class MemcpyNode(GraphNode, _native.MemcpyHandle):
     """A node that copies memory, in up to three dimensions."""
 
     __slots__ = ()
@@ -111,39 +111,10 @@ class MemcpyNode(GraphNode):
                 extents[3:] = known.dst_pitch, known.src_pitch, known.dst_height, known.src_height
         _native.set_node(self, dst, src, *extents, dst_owner, src_owner)
 
-    @property
-    def dst(self) -> int:
-        """int: The destination address; for an array its handle, a CUarray."""
-        known = self._read("memcpy")
-        return int(ffi.cast("uintptr_t", known.dst_array)) or int(known.dst)
-
-    @property
-    def src(self) -> int:
-        """int: The source address; for an array its handle, a CUarray."""
-        known = self._read("memcpy")
-        return int(ffi.cast("uintptr_t", known.src_array)) or int(known.src)
-
-    @property
-    def size(self) -> int:
-        """int: Number of bytes per row."""
-        return int(self._read("memcpy").width)
-
-    @property
-    def height(self) -> int:
-        """int: Number of rows per slice."""
-        return max(int(self._read("memcpy").height), 1)
-
-    @property
-    def depth(self) -> int:
-        """int: Number of slices."""
-        return max(int(self._read("memcpy").depth), 1)
-
     def _describe(self) -> Description:
         """Return the description of the node for pictures."""
-        known = self._read("memcpy")
-        sizes = [int(n) for n in (known.width, known.height, known.depth)]
-        rows = " x ".join(map(str, sizes[1:])) if max(sizes[1:]) > 1 else ""
-        amount = f"{bytes_text(sizes[0])}{f' x {rows}' if rows else ''}"
+        rows = f" x {self.height} x {self.depth}" if max(self.height, self.depth) > 1 else ""
+        amount = f"{bytes_text(self.size)}{rows}"
         return Description(f"memcpy {amount}", (f"{short(self.src)} to {short(self.dst)}",), ())
 
 
@@ -169,7 +140,7 @@ class ExecutableMemsetNode(SwitchableNode):
         _native.set_exec_node(self._graph, self._node, dst, value, width, height, pitch, dst_owner)
 
 
-class MemsetNode(GraphNode):
+class MemsetNode(GraphNode, _native.MemsetHandle):
     """A node that fills memory with a value."""
 
     __slots__ = ()
@@ -211,49 +182,15 @@ class MemsetNode(GraphNode):
             dst_owner,
         )
 
-    @property
-    def dptr(self) -> int:
-        """int: The address of the memory that the node fills."""
-        return int(self._read("memset").dst)
-
-    @property
-    def value(self) -> int:
-        """int: The value, as an integer of :attr:`element_size` bytes."""
-        return int(self._read("memset").value)
-
-    @property
-    def element_size(self) -> int:
-        """int: Size of the value in bytes: 1, 2 or 4."""
-        return int(self._read("memset").element_size)
-
-    @property
-    def width(self) -> int:
-        """int: Number of values per row."""
-        return int(self._read("memset").width)
-
-    @property
-    def height(self) -> int:
-        """int: Number of rows."""
-        return int(self._read("memset").height)
-
-    @property
-    def pitch(self) -> int:
-        """int: Number of bytes from one row to the next; unused if there is only one row."""
-        return int(self._read("memset").pitch)
-
     def _describe(self) -> Description:
         """Return the description of the node for pictures."""
-        known = self._read("memset")
-        digits = 2 * known.element_size
-        rows = f" x {known.height}" if known.height > 1 else ""
-        amount = f"{bytes_text(known.width * known.element_size)}{rows}"
-        return Description(f"memset {amount}", (f"{short(known.dst)} to 0x{known.value:0{digits}x}",), ())
+        digits = 2 * self.element_size
+        rows = f" x {self.height}" if self.height > 1 else ""
+        amount = f"{bytes_text(self.width * self.element_size)}{rows}"
+        return Description(f"memset {amount}", (f"{short(self.dptr)} to 0x{self.value:0{digits}x}",), ())
 
 
-_MAX_PEERS = 256
-
-
-class AllocNode(GraphNode):
+class AllocNode(GraphNode, _native.AllocHandle):
     """A node that allocates memory, always at the same address."""
 
     __slots__ = ()
@@ -263,42 +200,24 @@ class AllocNode(GraphNode):
     _METHOD = "allocate"
 
     @property
-    def dptr(self) -> int:
-        """int: The address of the memory."""
-        return _native.alloc_address(self)
-
-    @property
-    def bytesize(self) -> int:
-        """int: Bytes."""
-        return int(self._read("alloc").bytes)
-
-    @property
     def device_id(self) -> int:
         """int: Ordinal of the device that has the memory or, for memory of the host, uses it."""
-        params = self._read("alloc")
-        if params.location_type == lib.CCH_LOCATION_DEVICE:
-            return int(params.location_id)
-        return next(iter(self._peers()), -1)
+        _, place, ordinal, peers = self._place
+        return ordinal if place == lib.CCH_LOCATION_DEVICE else next(iter(peers), -1)
 
     @property
     def memory_type(self) -> GraphMemoryType:
         """GraphMemoryType: The type of the memory."""
-        params = self._read("alloc")
-        if params.alloc_type == lib.CCH_ALLOCATION_MANAGED:
+        kind, place, _, _ = self._place
+        if kind == lib.CCH_ALLOCATION_MANAGED:
             return GraphMemoryType.MANAGED
-        on_device = params.location_type == lib.CCH_LOCATION_DEVICE
-        return GraphMemoryType.DEVICE if on_device else GraphMemoryType.HOST
+        return GraphMemoryType.DEVICE if place == lib.CCH_LOCATION_DEVICE else GraphMemoryType.HOST
 
     @property
     def peer_access(self) -> tuple[int, ...]:
         """tuple of int: Ordinals of the other devices that can use it."""
-        own = self.device_id
-        return tuple(peer for peer in self._peers() if peer != own)
-
-    def _peers(self) -> tuple[int, ...]:
-        peers = ffi.new("int32_t[]", _MAX_PEERS)
-        params = self._read("alloc", peers=peers, peer_count=_MAX_PEERS)
-        return tuple(peers[0 : min(params.peer_count, _MAX_PEERS)])
+        own, peers = self.device_id, self._place[3]
+        return tuple(peer for peer in peers if peer != own)
 
     def _describe(self) -> Description:
         """Return the description of the node for pictures."""
@@ -306,7 +225,7 @@ class AllocNode(GraphNode):
         return Description(f"allocate {bytes_text(self.bytesize)}", (short(self.dptr), where), ())
 
 
-class FreeNode(GraphNode):
+class FreeNode(GraphNode, _native.FreeHandle):
     """A node that frees the memory of an :class:`AllocNode`."""
 
     __slots__ = ()
@@ -314,11 +233,6 @@ class FreeNode(GraphNode):
     _TITLE = "free"
     _COLOUR = "#fff2cc"
     _METHOD = "deallocate"
-
-    @property
-    def dptr(self) -> int:
-        """int: The address of the memory that the node frees."""
-        return int(self._read("free").address)
 
     def _describe(self) -> Description:
         """Return the description of the node for pictures."""

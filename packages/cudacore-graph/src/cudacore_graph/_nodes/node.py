@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
-from cudacore_graph._errors import hold_there, node_failed
-from cudacore_handles._sdk import Made, adopt, bindings, check, ffi, hold, lib, not_pickled, out_box
+from cudacore_graph._errors import hold_there
+from cudacore_handles._sdk import Made, bindings, check, ffi, lib, not_pickled, out_box
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_graph._definition import GraphDefinition
-    from cudacore_graph._graph import Graph
 
 __all__: list[str] = ["EmptyNode", "ExecutableGraphNode", "GraphNode"]
 
@@ -51,26 +50,14 @@ def printable(name: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
-_View = TypeVar("_View", bound="ExecutableGraphNode")
-
-
-class ExecutableGraphNode(Made):
+class ExecutableGraphNode(_native.ExecutableNode, Made):
     """A node of an executable graph; ``graph[node]`` returns it.
 
     Changes affect only the executable graph, from its next launch on.
     """
 
-    __slots__ = ("_graph", "_node")
+    __slots__ = ()
     _made_by = "graph[node]"
-    _graph: Graph
-    _node: Any
-
-    @classmethod
-    def _init(cls: type[_View], graph: Graph, node: GraphNode) -> _View:
-        self = cls.__new__(cls)
-        self._graph = graph
-        self._node = node
-        return self
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._node!r} in {self._graph!r}>"
@@ -93,17 +80,6 @@ class SwitchableNode(ExecutableGraphNode):
     def disable(self) -> None:
         """Disable the node (cuGraphNodeSetEnabled)."""
         self._switch(0)
-
-    def _switch(self, enabled: int) -> bool:
-        """Enable or disable the node, unless the number is negative. Return whether it is enabled."""
-        out = ffi.new("int *")
-        status = lib.cch_graph_exec_enabled(out, hold(self._graph), hold_there(self._node), enabled)
-        if status:
-            node_failed(status, "enable", _native.PLACE_IN_EXEC)
-        return bool(out[0])
-
-
-_DESTRUCTORS = {"kernel": lib.unref_in_kernel_node, "event": lib.unref_in_event_node}
 
 
 class GraphNode(_native.NodeHandle, Made):
@@ -137,46 +113,30 @@ class GraphNode(_native.NodeHandle, Made):
     @property
     def type(self) -> driver.CUgraphNodeType:
         """cuda.bindings.driver.CUgraphNodeType: The CUDA type of the node."""
-        return bindings().CUgraphNodeType(lib.cch_graph_node_type(hold(self)))
+        return bindings().CUgraphNodeType(self._type)
 
     @property
     def handle(self) -> driver.CUgraphNode:
         """cuda.bindings.driver.CUgraphNode: The node for ``cuda.bindings``; see :attr:`GraphDefinition.handle`."""
-        held = hold_there(self)
-        check(lib.cch_graph_share(lib.cch_graph_node_graph(held)))
-        return bindings().CUgraphNode(self._raw)
+        return bindings().CUgraphNode(_native.share_graph(self))
 
-    def _read(self, kind: str, **fields: Any) -> Any:
-        """Return the parameters in the library's structure, as the driver reports them.
+    def _read_kept(self, kind: str) -> tuple[Any, Any]:
+        """Return the parameters in the library's structure, and an object that keeps what they point to.
 
         The structure owns the references that the library stores in it, as the result of ``out_box`` does.
         """
-        params = self._room(kind, **fields)
-        check(lib.cch_graph_node_get(params, hold_there(self)))
-        return params
-
-    def _read_kept(self, kind: str) -> tuple[Any, Any]:
-        """Return the parameters like :meth:`_read`, and an object that keeps what they point to."""
         params, kept, bundle = self._room(kind), out_box("cch_bundle"), out_box("cch_bundle")
         check(lib.cch_graph_node_read(params, kept, bundle, hold_there(self)))
         return params, kept
 
-    def _room(self, kind: str, **fields: Any) -> Any:
-        params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node"), **fields})
-        return ffi.gc(params, _DESTRUCTORS[kind]) if kind in _DESTRUCTORS else params
+    def _room(self, kind: str) -> Any:
+        params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node")})
+        return ffi.gc(params, lib.unref_in_kernel_node) if kind == "kernel" else params
 
     def _read_owned(self, kind: str) -> tuple[Any, tuple[Any, Any]]:
         """Return the parameters of a copy, a fill or a host function, and its owners, both read at the same moment."""
         params = self._room(kind)
         return params, _native.read_node(self, int(ffi.cast("uintptr_t", params)))
-
-    def _graph_in(self, index: int) -> GraphDefinition:
-        """Return a graph that the node contains: its child graph, or one of its bodies."""
-        from cudacore_graph._definition import GraphDefinition
-
-        out = out_box("cch_graph")
-        check(lib.cch_graph_node_child(out, hold_there(self), index))
-        return adopt(GraphDefinition, out)
 
     def _describe(self) -> Description:
         """Return the description of the node for pictures."""

@@ -19,7 +19,7 @@ from cudacore_graph._nodes.node import (
     times,
 )
 from cudacore_handles import CUDAError, Event, Kernel, LaunchConfig
-from cudacore_handles._sdk import adopt, ffi, lib, shorten
+from cudacore_handles._sdk import ffi, lib, shorten
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import check_config
 from cudacore_handles.typing import KernelArgumentType
@@ -285,7 +285,7 @@ class ExecutableEventWaitNode(ExecutableEventNode):
     __slots__ = ()
 
 
-class EventNode(GraphNode):
+class EventNode(GraphNode, _native.EventNodeHandle):
     """A node that records an event or waits for one."""
 
     __slots__ = ()
@@ -298,12 +298,6 @@ class EventNode(GraphNode):
         This is cuGraphEventRecordNodeSetEvent or cuGraphEventWaitNodeSetEvent.
         """
         _native.set_node(self, event)
-
-    @property
-    def event(self) -> Event:
-        """Event: The event."""
-        params = self._read("event")
-        return adopt(Event, ffi.addressof(params[0], "event"))
 
     def _describe(self) -> Description:
         """Return the description of the node for pictures."""

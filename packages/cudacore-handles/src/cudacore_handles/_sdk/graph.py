@@ -17,6 +17,4 @@ from cudacore_handles._stream.stream import Stream_accept, is_capturing
 
 # The functions of the library that only cudacore-graph calls; tools/generate_cffi.py binds what is named here:
 # cch_array_wrap, cch_capture_begin, cch_capture_begin_to, cch_capture_end, cch_capture_gather, cch_capture_join,
-# cch_graph_clone, cch_graph_condition, cch_graph_create, cch_graph_debug_dot_print, cch_graph_exec_enabled,
-# cch_graph_exec_has, cch_graph_instantiate, cch_graph_node_child, cch_graph_node_context, cch_graph_node_get,
-# cch_graph_node_graph, cch_graph_node_read, cch_graph_node_type, cch_graph_share
+# cch_graph_clone, cch_graph_create, cch_graph_debug_dot_print, cch_graph_node_context, cch_graph_node_read

@@ -33,7 +33,6 @@ from cudacore_handles.typing import FillValueType, KernelArgumentType
 PLACE_IN_EXEC: int  # the argument `place` of node_failed() for a node of an executable graph
 
 _G = TypeVar("_G", bound=GraphHandle)
-_O = TypeVar("_O", bound=Condition)
 _A = TypeVar("_A", bound=Adjacency)
 _X = TypeVar("_X", bound=ExecHandle)
 _C = TypeVar("_C", list[Any], set[Any])
@@ -395,6 +394,92 @@ class NodeHandle(Handle, NodeMethods):
         """AdjacencySetProxy: The nodes that depend on this node. The set can be changed or assigned."""
     @succ.setter
     def succ(self, nodes: Iterable[GraphNode]) -> None: ...
+    @property
+    def _type(self) -> int:
+        """int: The number of the node's type."""
+    def _graph_in(self, index: int, /) -> GraphDefinition:
+        """Return a graph that the node contains: its child graph, or one of its bodies."""
+
+class AllocHandle(NodeHandle):
+    """The base of AllocNode."""
+
+    @property
+    def dptr(self) -> int:
+        """int: The address of the memory."""
+    @property
+    def bytesize(self) -> int:
+        """int: Bytes."""
+    @property
+    def _place(self) -> tuple[int, int, int, tuple[int, ...]]:
+        """tuple: The type of the allocation, the type and the number of its location, and the devices with access."""
+
+class ConditionalHandle(NodeHandle):
+    """The base of ConditionalNode."""
+
+    @property
+    def condition(self) -> GraphCondition | None:
+        """GraphCondition or None: The condition; None if the driver cannot report it."""
+    @property
+    def branches(self) -> tuple[GraphDefinition, ...]:
+        """tuple of GraphDefinition: The bodies; empty if the driver cannot report them."""
+    @property
+    def _kind(self) -> int:
+        """int: How the condition is used (``cch_conditional_type``); -1 if the driver cannot report it."""
+
+class EventNodeHandle(NodeHandle):
+    """The base of EventRecordNode and EventWaitNode."""
+
+    @property
+    def event(self) -> Event:
+        """Event: The event."""
+
+class FreeHandle(NodeHandle):
+    """The base of FreeNode."""
+
+    @property
+    def dptr(self) -> int:
+        """int: The address of the memory that the node frees."""
+
+class MemcpyHandle(NodeHandle):
+    """The base of MemcpyNode."""
+
+    @property
+    def dst(self) -> int:
+        """int: The destination address; for an array its handle, a CUarray."""
+    @property
+    def src(self) -> int:
+        """int: The source address; for an array its handle, a CUarray."""
+    @property
+    def size(self) -> int:
+        """int: Number of bytes per row."""
+    @property
+    def height(self) -> int:
+        """int: Number of rows per slice."""
+    @property
+    def depth(self) -> int:
+        """int: Number of slices."""
+
+class MemsetHandle(NodeHandle):
+    """The base of MemsetNode."""
+
+    @property
+    def dptr(self) -> int:
+        """int: The address of the memory that the node fills."""
+    @property
+    def value(self) -> int:
+        """int: The value, as an integer of :attr:`element_size` bytes."""
+    @property
+    def element_size(self) -> int:
+        """int: Size of the value in bytes: 1, 2 or 4."""
+    @property
+    def width(self) -> int:
+        """int: Number of values per row."""
+    @property
+    def height(self) -> int:
+        """int: Number of rows."""
+    @property
+    def pitch(self) -> int:
+        """int: Number of bytes from one row to the next; unused if there is only one row."""
 
 class Adjacency:
     """The base of AdjacencySetProxy."""
@@ -410,16 +495,38 @@ class Adjacency:
 class Condition:
     """The base of GraphCondition."""
 
-    def __new__(cls: type[_O], graph: GraphHandle, handle: int) -> _O: ...
     @property
     def _graph(self) -> Any: ...
     @property
     def value(self) -> int:
         """int: The handle, as kernels take it (``cudaGraphConditionalHandle``)."""
 
+class ExecutableNode:
+    """The base of ExecutableGraphNode."""
+
+    @property
+    def _graph(self) -> Any: ...
+    @property
+    def _node(self) -> Any: ...
+    def _switch(self, enabled: int, /) -> bool:
+        """Enable or disable the node, unless the number is negative. Return whether it is enabled."""
+
 class ExecHandle(Handle):
     """The base of Graph."""
 
+    def __getitem__(self, node: Any) -> Any:
+        """Return a view of a node of this executable graph.
+
+        Parameters
+        ----------
+        node : GraphNode
+            The node of the definition, or of a graph in it.
+
+        Raises
+        ------
+        ValueError
+            If the node is of another graph.
+        """
     def launch(self, stream: Stream | IsStreamType) -> None:
         """Launch the graph (cuGraphLaunch).
 
@@ -508,14 +615,17 @@ def set_config(node: NodeHandle, config: LaunchConfig, /) -> None:
 def set_exec_node(graph: ExecHandle, node: NodeHandle, /, *arguments: Any) -> None:
     """Set the parameters of a node in an executable graph (cuGraphExecKernelNodeSetParams and similar functions)."""
 
-def alloc_address(node: NodeHandle, /) -> int:
-    """Return the address that an allocation node allocates (cuGraphMemAllocNodeGetParams)."""
-
 def clone_graph(graph: _G, /) -> tuple[_G, dict[Any, Any]]:
     """Copy a graph (cuGraphClone).
 
     Return the copy, of the same class, and a dict that maps each node of the graph to the node of the copy.
     """
+
+def create_condition(graph: GraphHandle, stream: Stream | None, default_value: int | None, /) -> GraphCondition:
+    """Make a condition of a graph, in the context of a stream or the current one (cuGraphConditionalHandleCreate)."""
+
+def share_graph(face: GraphHandle | NodeHandle, /) -> int:
+    """Prepare a graph, or the graph of a node, for code outside the library, and return the raw handle."""
 
 def instantiate(cls: type[_X], definition: GraphHandle, flags: int, upload: object, stream: object, /) -> _X | int:
     """Make an executable graph (cuGraphInstantiateWithParams).

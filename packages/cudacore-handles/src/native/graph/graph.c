@@ -77,20 +77,12 @@ static PyType_Spec graph_spec =
 
 /* ---- frequent operations of GraphCondition ---- */
 
-static PyObject *condition_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
-  static char *names[] = {"graph", "handle", NULL};
-  const state *st = state_of_type(type);
-  PyObject *graph;
-  unsigned long long number;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!K:GraphCondition", names, st->graph_type, &graph, &number))
-    return NULL;
-  void *box = handle_hold(graph); /* the condition has its own face of the graph, which only the condition can close */
-  PyObject *own = box != NULL ? handle_make(st, (PyTypeObject *)st->faces.graph, box) : NULL;
-  if (own == NULL)
-    return NULL;
-  condition *self = new_object(type);
+PyObject *condition_make(const state *st, cch_graph *graph, unsigned long long number) {
+  /* Only the condition can close its face of the graph. */
+  PyObject *own = handle_make(st, (PyTypeObject *)st->faces.graph, cch_graph_ref(graph));
+  condition *self = own != NULL ? new_object((PyTypeObject *)st->faces.condition) : NULL;
   if (self == NULL) {
-    Py_DECREF(own);
+    Py_XDECREF(own);
     return NULL;
   }
   self->graph = own;
@@ -104,15 +96,29 @@ static void condition_dealloc(PyObject *object) {
   free_object(object);
 }
 
+static PyObject *condition_compare(PyObject *a, PyObject *b, int operation) {
+  const state *st = state_of_type(Py_TYPE(a));
+  if ((operation != Py_EQ && operation != Py_NE) || !PyType_IsSubtype(Py_TYPE(b), st->condition_type))
+    Py_RETURN_NOTIMPLEMENTED;
+  bool equal = ((condition *)a)->handle == ((condition *)b)->handle;
+  return PyBool_FromLong(equal == (operation == Py_EQ));
+}
+
+static Py_hash_t condition_hash(PyObject *object) {
+  const Py_hash_t value = (Py_hash_t)((condition *)object)->handle;
+  return value == -1 ? -2 : value;
+}
+
 static PyMemberDef condition_members[] = {
     {"value", T_ULONGLONG, offsetof(condition, handle), READONLY, DOC_Condition_value},
     {"_graph", T_OBJECT, offsetof(condition, graph), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Spec condition_spec =
-    TYPE_SPEC("cudacore_graph.GraphCondition", condition, SLOT(tp_doc, DOC_Condition), SLOT(tp_new, condition_new),
-              SLOT(tp_dealloc, condition_dealloc), SLOT(tp_members, condition_members));
+static PyType_Spec condition_spec = TYPE_SPEC_WITH(
+    Py_TPFLAGS_DISALLOW_INSTANTIATION, "cudacore_graph.GraphCondition", condition, SLOT(tp_doc, DOC_Condition),
+    SLOT(tp_dealloc, condition_dealloc), SLOT(tp_richcompare, condition_compare), SLOT(tp_hash, condition_hash),
+    SLOT(tp_members, condition_members));
 
 /* ---- methods of Graph that programs call often ---- */
 
@@ -195,6 +201,29 @@ static PyObject *instantiate(PyObject *module, PyObject *const *arguments, Py_ss
   return result;
 }
 
+static PyObject *create_condition(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("create_condition(graph, stream, default_value)", count, 3) < 0)
+    return NULL;
+  const bool has_default = arguments[2] != Py_None;
+  const unsigned long value = has_default ? PyLong_AsUnsignedLong(arguments[2]) : 0;
+  cch_graph *graph = PyErr_Occurred() ? NULL : graph_use(st, arguments[0], NULL);
+  cch_stream *stream = graph != NULL && arguments[1] != Py_None ? handle_use(arguments[1]) : NULL;
+  PyObject *result = NULL;
+  if (graph != NULL && (stream != NULL || arguments[1] == Py_None)) {
+    CUgraphConditionalHandle condition = 0;
+    cch_context *context = stream != NULL ? cch_stream_context(stream) : NULL;
+    int status;
+    WITHOUT_GIL(status = cch_graph_condition(&condition, graph, context, has_default, (unsigned)value));
+    result = status == 0 ? condition_make(st, graph, condition) : raise_status(st, status);
+  }
+  if (stream != NULL)
+    handle_done(arguments[1]);
+  if (graph != NULL)
+    handle_done(arguments[0]);
+  return result;
+}
+
 static PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("update_exec(graph, definition)", count, 2) < 0)
@@ -218,18 +247,102 @@ static PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ss
   return result;
 }
 
+/* ---- nodes of executable graphs ---- */
+
+static PyObject *exec_node(PyObject *object, PyObject *face) {
+  const state *st = ((handle *)object)->st;
+  if (st == NULL)
+    return handle_hold(object);
+  cch_graph_node *node = node_box(st, face, "node");
+  cch_graph_exec *box = node != NULL ? handle_use(object) : NULL;
+  if (box == NULL)
+    return NULL;
+  const bool has = cch_graph_exec_has(box, node);
+  handle_done(object);
+  if (!has)
+    return PyErr_Format(PyExc_ValueError, "%R is not of the graph that %R was made from", face, object);
+  PyObject *cls = PyObject_GetAttrString(face, "_EXECUTABLE");
+  executable_node *self = NULL;
+  if (cls != NULL && PyType_IsSubtype((PyTypeObject *)cls, st->executable_node_type))
+    self = new_object((PyTypeObject *)cls);
+  Py_XDECREF(cls);
+  if (self == NULL)
+    return NULL;
+  self->graph = Py_NewRef(object);
+  self->node = Py_NewRef(face);
+  return (PyObject *)self;
+}
+
+static void executable_node_dealloc(PyObject *object) {
+  executable_node *self = (executable_node *)object;
+  Py_XDECREF(self->graph);
+  Py_XDECREF(self->node);
+  free_object(object);
+}
+
+/* Enables or disables the node, unless the number is negative. Returns whether it is enabled. */
+static PyObject *switch_node(PyObject *object, PyObject *number) {
+  executable_node *self = (executable_node *)object;
+  if (self->graph == NULL)
+    return PyErr_Format(PyExc_RuntimeError, "the object was never initialised");
+  const state *st = ((handle *)self->graph)->st;
+  const long wanted = PyLong_AsLong(number);
+  cch_graph_node *node = PyErr_Occurred() ? NULL : node_box(st, self->node, "node");
+  cch_graph_exec *box = node != NULL ? handle_use(self->graph) : NULL;
+  if (box == NULL)
+    return NULL;
+  int enabled = 0, status;
+  WITHOUT_GIL(status = cch_graph_exec_enabled(&enabled, box, node, (int)wanted));
+  handle_done(self->graph);
+  return status == 0 ? PyBool_FromLong(enabled) : raise_failed(st, status, "enable", PLACE_IN_EXEC);
+}
+
+static PyMemberDef executable_node_members[] = {
+    {"_graph", T_OBJECT, offsetof(executable_node, graph), READONLY, NULL},
+    {"_node", T_OBJECT, offsetof(executable_node, node), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMethodDef executable_node_methods[] = {
+    {"_switch", switch_node, METH_O, DOC_ExecutableNode__switch},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Spec executable_node_spec =
+    TYPE_SPEC("cudacore_graph.ExecutableGraphNode", executable_node, SLOT(tp_doc, DOC_ExecutableNode),
+              SLOT(tp_dealloc, executable_node_dealloc), SLOT(tp_members, executable_node_members),
+              SLOT(tp_methods, executable_node_methods));
+
 static PyMethodDef exec_methods[] = {
     {"launch", FASTCALL(launch_graph), METH_FASTCALL | METH_KEYWORDS, DOC_ExecHandle_launch},
     {"upload", FASTCALL(upload_graph), METH_FASTCALL | METH_KEYWORDS, DOC_ExecHandle_upload},
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Spec exec_spec = TYPE_SPEC("cudacore_graph.Graph", handle, SLOT(tp_doc, DOC_ExecHandle),
-                                         SLOT(tp_dealloc, handle_dealloc), SLOT(tp_methods, exec_methods));
+static PyType_Spec exec_spec =
+    TYPE_SPEC("cudacore_graph.Graph", handle, SLOT(tp_doc, DOC_ExecHandle), SLOT(tp_dealloc, handle_dealloc),
+              SLOT(tp_methods, exec_methods), SLOT(mp_subscript, exec_node));
+
+/* A graph, or the graph of a node, is used by other code from now on. Returns the raw handle. */
+static PyObject *share_graph(PyObject *module, PyObject *face) {
+  const state *st = PyModule_GetState(module);
+  const bool is_node = PyType_IsSubtype(Py_TYPE(face), st->node_type) != 0;
+  void *box = is_node ? node_box(st, face, "node") : graph_use(st, face, NULL);
+  if (box == NULL)
+    return NULL;
+  cch_graph *graph = is_node ? cch_graph_node_graph(box) : box;
+  int status;
+  WITHOUT_GIL(status = cch_graph_share(graph));
+  if (!is_node)
+    handle_done(face);
+  return status == 0 ? PyLong_FromSize_t(((handle *)face)->raw) : raise_status(st, status);
+}
 
 static PyMethodDef functions[] = {
     {"clone_graph", clone_graph, METH_O, DOC_clone_graph},
+    {"create_condition", FASTCALL(create_condition), METH_FASTCALL, DOC_create_condition},
     {"instantiate", FASTCALL(instantiate), METH_FASTCALL, DOC_instantiate},
+    {"share_graph", share_graph, METH_O, DOC_share_graph},
     {"update_exec", FASTCALL(update_exec), METH_FASTCALL, DOC_update_exec},
     {NULL, NULL, 0, NULL},
 };
@@ -238,6 +351,8 @@ int add_graph_types(PyObject *module, state *st) {
   if (add_type(module, functions, "GraphHandle", &graph_spec, st->handle_type, &st->graph_type) < 0 ||
       add_type(module, NULL, "Condition", &condition_spec, NULL, &st->condition_type) < 0 ||
       PyModule_AddIntConstant(module, "PLACE_IN_EXEC", PLACE_IN_EXEC) < 0)
+    return -1;
+  if (add_type(module, NULL, "ExecutableNode", &executable_node_spec, NULL, &st->executable_node_type) < 0)
     return -1;
   return add_type(module, NULL, "ExecHandle", &exec_spec, st->handle_type, &st->exec_type);
 }

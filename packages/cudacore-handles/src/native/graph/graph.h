@@ -15,7 +15,14 @@ typedef struct condition {
   PyObject *graph;                         /* a separate face of the graph that the condition belongs to */
 } condition;
 
+/* A node of an executable graph. */
+typedef struct executable_node {
+  PyObject_HEAD PyObject *graph, *node; /* NULL in an object that graph[node] has not made */
+} executable_node;
+
 int add_graph_types(PyObject *module, state *st);
+/* Returns a new GraphCondition of a graph, of which it makes a face of its own; NULL with an exception on failure. */
+PyObject *condition_make(const state *st, cch_graph *graph, unsigned long long number);
 extern PyMethodDef node_set_functions[];
 extern PyMethodDef node_batch_functions[];
 extern PyMethodDef node_column_functions[];
@@ -27,6 +34,13 @@ extern PyMethodDef callback_functions[];
 enum { CLASS_IF = 14, CLASS_IF_ELSE, CLASS_WHILE, CLASS_SWITCH, CLASS_OTHER };
 
 int add_node_type(PyObject *module, state *st);
+
+/* ---- node_get.c ---- */
+
+/* Adds the types that are the bases of classes of nodes; the type NodeHandle exists. */
+int add_node_property_types(PyObject *module, const state *st);
+/* The method _graph_in() of nodes. */
+PyObject *node_graph_in(PyObject *face, PyObject *index);
 
 /* ---- adjacency.c ---- */
 

@@ -182,7 +182,17 @@ static PyObject *destroy(PyObject *object, PyObject *nothing) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef destroy_method = {"destroy", destroy, METH_NOARGS, DOC_NodeHandle_destroy};
+static PyObject *type_number(PyObject *object, void *closure) {
+  (void)closure;
+  const handle *self = (const handle *)object;
+  return self->box != NULL ? PyLong_FromLong(cch_graph_node_type(self->box)) : handle_hold(object);
+}
+
+static PyMethodDef own_methods[] = {
+    {"destroy", destroy, METH_NOARGS, DOC_NodeHandle_destroy},
+    {"_graph_in", node_graph_in, METH_O, DOC_NodeHandle__graph_in},
+};
+enum { OWN_METHODS = sizeof own_methods / sizeof *own_methods, MAX_METHODS = 24 };
 
 static PyMemberDef node_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, sizeof(handle), READONLY, NULL},
@@ -192,6 +202,7 @@ static PyMemberDef node_members[] = {
 static PyGetSetDef node_properties[] = {
     {"is_valid", is_valid, NULL, DOC_NodeHandle_is_valid, NULL},
     {"graph", graph_of, NULL, DOC_NodeHandle_graph, NULL},
+    {"_type", type_number, NULL, DOC_NodeHandle__type, NULL},
     {"pred", get_adjacency, set_adjacency, DOC_NodeHandle_pred, NULL},
     {"succ", get_adjacency, set_adjacency, DOC_NodeHandle_succ, "forward"},
     {"close", not_there, NULL, NULL, "close"},
@@ -212,14 +223,14 @@ static PyMethodDef functions[] = {
 int add_node_type(PyObject *module, state *st) {
   static atomic_uint_least64_t serials;
   st->graph.serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
-  /* The methods that definitions and nodes share, and the method of nodes alone. */
-  static PyMethodDef methods[24];
+  /* The methods that definitions and nodes share, and those of nodes alone. */
+  static PyMethodDef methods[MAX_METHODS];
   int count = 0;
-  while (node_adders[count].ml_name != NULL && count < 22) {
+  while (node_adders[count].ml_name != NULL && count + OWN_METHODS + 1 < MAX_METHODS) {
     methods[count] = node_adders[count];
     count++;
   }
-  methods[count] = destroy_method;
+  memcpy(methods + count, own_methods, sizeof own_methods);
   PyType_Slot slots[] = {
       {Py_tp_doc, DOC_NodeHandle},
       {Py_tp_dealloc, (void *)node_dealloc},
@@ -236,5 +247,7 @@ int add_node_type(PyObject *module, state *st) {
       .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
       .slots = slots,
   };
-  return add_type(module, functions, "NodeHandle", &spec, st->handle_type, &st->node_type);
+  if (add_type(module, functions, "NodeHandle", &spec, st->handle_type, &st->node_type) < 0)
+    return -1;
+  return add_node_property_types(module, st);
 }

@@ -188,22 +188,10 @@ static PyObject *read_node(PyObject *module, PyObject *const *arguments, Py_ssiz
   return result;
 }
 
-static PyObject *alloc_address(PyObject *module, PyObject *face) {
-  const state *st = PyModule_GetState(module);
-  cch_graph_node *node = node_box(st, face, "node");
-  if (node == NULL)
-    return NULL;
-  cch_alloc_node params = {.size = sizeof params};
-  int status;
-  WITHOUT_GIL(status = cch_graph_node_get(&params, node));
-  return status == 0 ? PyLong_FromUnsignedLongLong(params.address) : raise_status(st, status);
-}
-
 PyMethodDef node_set_functions[] = {
     {"set_node", FASTCALL(set_node), METH_FASTCALL, DOC_set_node},
     {"set_config", FASTCALL(set_config), METH_FASTCALL, DOC_set_config},
     {"set_exec_node", FASTCALL(set_exec_node), METH_FASTCALL, DOC_set_exec_node},
-    {"alloc_address", alloc_address, METH_O, DOC_alloc_address},
     {"read_config", read_config, METH_O, DOC_read_config},
     {"read_kernel", read_kernel, METH_O, DOC_read_kernel},
     {"read_node", FASTCALL(read_node), METH_FASTCALL, DOC_read_node},

@@ -9,6 +9,7 @@
 #define GRAPH_FACES(X)                                                                                                 \
   X(graph, graph)             /* the class GraphDefinition */                                                          \
   X(graph, adjacency)         /* the class AdjacencySetProxy */                                                        \
+  X(graph, condition)         /* the class GraphCondition */                                                           \
   X(graph, node_classes)      /* a tuple of the subclasses of GraphNode, by node_params.class */                       \
   X(graph, gone)              /* (face) -> the exception for the use of a destroyed node */                            \
   X(graph, node_failed)       /* (status, method, place): raises for a node that could not be added or updated */      \
@@ -17,7 +18,7 @@
   X(graph, fill_value)        /* (value) -> (pattern, bytes), for a value that is not an int */                        \
   X(graph, alloc_place)       /* (device, memory type, peers) -> the tuple that read_place() reads */
 
-#define GRAPH_TYPES(X) X(graph) X(node) X(adjacency) X(exec) X(condition)
+#define GRAPH_TYPES(X) X(graph) X(node) X(adjacency) X(exec) X(executable_node) X(condition)
 
 typedef struct graph_state {
   uint64_t serial; /* a number that the module has in no other interpreter */
