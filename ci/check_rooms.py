@@ -38,7 +38,7 @@ LAYERS = {
         "compiler",
         "graph",
     ),
-    "cudacore-handles/src/native": ("base", "stream", "memory", "texture", "views", "launch", "graph"),
+    "cudacore-handles/src/native": ("base", "driver", "stream", "memory", "texture", "views", "launch", "graph"),
     "cudacore-handles/src/cudacore_handles": (
         *("_native", "_cffi", "_base", "typing", "_driver", "_stream", "_memory", "_code", "_compiler", "_launch"),
         *("_views", "_texture", "_sdk", "."),

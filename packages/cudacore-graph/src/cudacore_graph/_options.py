@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from cudacore_handles import IsStreamType, Stream
-from cudacore_handles._sdk import as_flag, check_flags
+from cudacore_handles._sdk import Options, as_flag
 
 # CUDA_GRAPH_INSTANTIATE_FLAG_*
 _AUTO_FREE_ON_LAUNCH = 1
@@ -16,7 +16,7 @@ _USE_NODE_PRIORITY = 8
 
 
 @dataclass
-class GraphCompleteOptions:
+class GraphCompleteOptions(Options):
     """Options of instantiation.
 
     Attributes
@@ -36,9 +36,6 @@ class GraphCompleteOptions:
     device_launch: bool = False
     use_node_priority: bool = False
 
-    def __post_init__(self) -> None:
-        check_flags(self)
-
     def _flags(self) -> int:
         """Return the driver's flags; raise an error for options that cannot be combined."""
         if self.auto_free_on_launch and self.device_launch:
@@ -55,7 +52,7 @@ class GraphCompleteOptions:
 
 
 @dataclass
-class GraphDebugPrintOptions:
+class GraphDebugPrintOptions(Options):
     """The contents of the driver's description of a graph, besides nodes and edges (CUgraphDebugDot_flags).
 
     Attributes
@@ -95,9 +92,6 @@ class GraphDebugPrintOptions:
     batch_mem_op_node_params: bool = False
     extra_topo_info: bool = False
     conditional_node_params: bool = False
-
-    def __post_init__(self) -> None:
-        check_flags(self)
 
     def _flags(self) -> int:
         """Return the driver's flags."""

@@ -62,6 +62,12 @@ def file_states(groups: bytes, /) -> bytes:
 def library_loads() -> int:
     """Return how many libraries the dynamic linker has loaded into this process so far."""
 
+def make(cls: type[_T], /, **attributes: Any) -> _T:
+    """Return a new object of a class with the given attributes, without a call of its constructor."""
+
+class OptionsClass(type):
+    """The class of classes of options."""
+
 class Handle:
     """The base of the classes of CUDA objects: it holds a reference to a box."""
 
@@ -82,6 +88,18 @@ class Handle:
     def _raw(self) -> int:
         """int: The CUDA handle or address, even after the object was closed."""
 
+class ContextHandle(Handle):
+    """The base of Context."""
+
+    def _own(self) -> Any:
+        """Return another Context of the same context, because callers can close the one that they have."""
+    @property
+    def device(self) -> Any:
+        """Device: The device that the context is on."""
+    @property
+    def is_green(self) -> bool:
+        """bool: Whether this is a green context, which has a part of the device's resources."""
+
 class EventHandle(Handle):
     """The base of Event."""
 
@@ -100,6 +118,21 @@ class EventHandle(Handle):
     @property
     def is_done(self) -> bool:
         """bool: Whether the work recorded in the event is done (cuEventQuery)."""
+    @property
+    def is_timing_enabled(self) -> bool:
+        """bool: Whether the event can measure time."""
+    @property
+    def is_blocking_sync(self) -> bool:
+        """bool: Whether a thread that waits for the event sleeps."""
+    @property
+    def is_ipc_enabled(self) -> bool:
+        """bool: Whether other processes can use the event."""
+    @property
+    def context(self) -> Any:
+        """Context or None: The context of the event; None if the event is borrowed and the context was not given."""
+    @property
+    def device(self) -> Any:
+        """Device or None: The device of the event; None if its :attr:`context` is not known."""
 
 class StreamHandle(Handle):
     """The base of Stream."""
@@ -161,6 +194,18 @@ class StreamHandle(Handle):
         user_data : int or bytes-like, optional
             The argument of a ctypes function: an address, or bytes, which are copied and kept until the call.
         """
+    @property
+    def is_nonblocking(self) -> bool:
+        """bool: Whether the stream runs without implicit ordering with the legacy default stream (cuStreamGetFlags)."""
+    @property
+    def priority(self) -> int:
+        """int: The priority; lower numbers run first (cuStreamGetPriority)."""
+    @property
+    def context(self) -> Any:
+        """Context: The stream's context; for a default stream, the current one."""
+    @property
+    def device(self) -> Any:
+        """Device: The device that runs the stream's work."""
 
 class BufferHandle(Handle):
     """The base of Buffer."""
@@ -406,6 +451,9 @@ def sync_context(context: Handle, /) -> None:
 
 def create_stream(context: Handle, options: Any, /) -> Any:
     """Return a new stream in a context (cuStreamCreateWithPriority)."""
+
+def selects_per_thread() -> bool:
+    """Return whether the environment selects the per-thread default stream."""
 
 def deallocation_stream(memory: int, /) -> Any:
     """Return the stream that the memory of a cch_deviceptr is freed on, as a new object; None if there is none."""

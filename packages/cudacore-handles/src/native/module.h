@@ -12,6 +12,7 @@
 #include <Python.h>
 
 #include "base/state.h"
+#include "driver/state.h"
 #include "graph/state.h"
 #include "launch/state.h"
 #include "memory/state.h"
@@ -23,16 +24,14 @@
  * connect(), room by room: st->faces.stream.
  */
 #define FACES(X)                                                                                                       \
-  BASE_FACES(X)                                                                                                        \
-  STREAM_FACES(X) MEMORY_FACES(X) VIEWS_FACES(X) LAUNCH_FACES(X) GRAPH_FACES(X)
+  BASE_FACES(X) DRIVER_FACES(X) STREAM_FACES(X) MEMORY_FACES(X) VIEWS_FACES(X) LAUNCH_FACES(X) GRAPH_FACES(X)
 
 /* The types that the module's functions need: st->handle_type and so on. */
 #define TYPES(X)                                                                                                       \
-  BASE_TYPES(X)                                                                                                        \
-  STREAM_TYPES(X) MEMORY_TYPES(X) VIEWS_TYPES(X) LAUNCH_TYPES(X) GRAPH_TYPES(X)
+  BASE_TYPES(X) DRIVER_TYPES(X) STREAM_TYPES(X) MEMORY_TYPES(X) VIEWS_TYPES(X) LAUNCH_TYPES(X) GRAPH_TYPES(X)
 
 /* Interned names: st->names.shape and so on. */
-#define NAMES(X) VIEWS_NAMES(X) LAUNCH_NAMES(X)
+#define NAMES(X) STREAM_NAMES(X) VIEWS_NAMES(X) LAUNCH_NAMES(X)
 
 typedef struct faces {
 #define FACE(room, name) PyObject *name;

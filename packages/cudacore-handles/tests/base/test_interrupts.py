@@ -36,7 +36,7 @@ class _World:
 _OPERATIONS: dict[str, Callable[[_World], Any]] = {
     "stream": lambda w: w.device.create_stream(),
     "foreign stream": lambda w: w.stream.wait(w),
-    "event": lambda w: w.stream.record(),
+    "event": lambda w: w.stream.record(options={"blocking_sync": True}),
     "pool memory": lambda w: w.device.allocate(64, stream=w.stream),
     "legacy pinned memory": lambda w: ch.LegacyPinnedMemoryResource().allocate(64, stream=w.stream),
     "legacy managed memory": lambda w: ch.LegacyManagedMemoryResource().allocate(64),

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import copy
+import dataclasses
+import inspect
+import pickle
 from collections.abc import Callable
 from functools import partial
 from types import MappingProxyType
@@ -10,7 +14,7 @@ import numpy as np
 import pytest
 
 from cudacore_handles import Device, DeviceMemoryResourceOptions, EventOptions, LaunchConfig, StreamOptions
-from cudacore_handles._base.options import as_options
+from cudacore_handles._base.options import _plain, as_options
 
 FLAGS: list[tuple[Any, str]] = [
     (StreamOptions, "nonblocking"),
@@ -79,6 +83,81 @@ def test_options_of_methods(device: Device, kind: str, make: Callable[[Device, A
     for bad in ({"nope": True}, EventOptions() if kind == "Stream" else StreamOptions(), True, 3):
         with pytest.raises(TypeError, match=f"The {kind} options must be|{kind}Options got an unexpected"):
             make(device, bad)
+
+
+@pytest.mark.parametrize("timing", [True, False, None, 1, np.True_, np.False_])
+@pytest.mark.parametrize("blocking", [True, False, None, 0])
+def test_flags_of_events(device: Device, timing: Any, blocking: Any) -> None:
+    """An event would be created with other flags than those of its options."""
+    options = EventOptions(timing_enabled=timing, blocking_sync=blocking)
+    event = device.create_stream().record(options=options)
+    assert (event.is_timing_enabled, event.is_blocking_sync) == (bool(timing), bool(blocking))
+    assert not event.is_ipc_enabled
+
+
+@pytest.mark.parametrize("nonblocking", [True, False, None, 0, np.True_])
+@pytest.mark.parametrize("priority", [None, 0, -1, np.int32(-1)])
+def test_flags_of_streams(device: Device, nonblocking: Any, priority: Any) -> None:
+    """A stream would be created with another flag or priority than that of its options."""
+    stream = device.create_stream(options=StreamOptions(nonblocking=nonblocking, priority=priority))
+    assert (stream.is_nonblocking, stream.priority) == (bool(nonblocking), priority or 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("nonblocking", "yes", "nonblocking must be True or False, not 'yes'"),
+        ("priority", False, "priority must be an int, not bool"),
+        ("priority", 0.0, "priority must be an int, not float"),
+        ("priority", 10**6, r"priority=1000000 is out of range \[-\d+, 0\]"),
+    ],
+)
+def test_assigned_options_are_checked(device: Device, name: str, value: Any, message: str) -> None:
+    """An option that was assigned would be ignored, or reach the driver, without a check."""
+    options = StreamOptions()
+    setattr(options, name, value)
+    with pytest.raises((TypeError, ValueError), match=message):
+        device.create_stream(options=options)
+
+
+@pytest.mark.parametrize("cls", _plain, ids=lambda cls: cls.__name__)
+def test_the_constructor_in_python(cls: Any) -> None:
+    """Options of named values would differ from those that the constructor makes, or not show its signature."""
+    fields = dataclasses.fields(cls)
+    defaults = [field.default for field in fields]
+    assert cls() == cls(*defaults) == cls(**dict(zip(cls.__dataclass_fields__, defaults, strict=True)))
+    assert repr(cls()) == repr(cls(*defaults))
+    assert pickle.loads(pickle.dumps(cls())) == copy.deepcopy(cls()) == cls()
+    assert list(inspect.signature(cls).parameters) == [field.name for field in fields]
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'nope'"):
+        cls(nope=1)
+    with pytest.raises(TypeError, match="positional arguments"):
+        cls(*defaults, 1)
+
+
+def test_options_of_subclasses(device: Device) -> None:
+    """The constructor of a subclass would not be called, or its checks be left out."""
+
+    class Timed(EventOptions):
+        def __init__(self) -> None:
+            super().__init__(timing_enabled=True)
+
+    class Checked(EventOptions):
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            raise NotImplementedError
+
+    class Same(EventOptions):
+        pass
+
+    assert Timed().timing_enabled is True
+    assert device.create_event(Timed()).is_timing_enabled
+    assert device.create_event(Same(timing_enabled=True)).is_timing_enabled
+    with pytest.raises(NotImplementedError):
+        Checked()
+    for cls in (Checked, Same):
+        with pytest.raises(TypeError, match="timing_enabled must be True or False"):
+            cls(timing_enabled="no")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("cls", "name"), FLAGS)

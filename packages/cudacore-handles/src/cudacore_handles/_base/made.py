@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
+from cudacore_handles import _native
+
 C = TypeVar("C", bound="Closing")
 M = TypeVar("M", bound="Made")
 
@@ -27,18 +29,15 @@ class Made:
     __slots__ = ()
     _made_by: ClassVar[str]
 
-    @classmethod
-    def _with(cls: type[M], **attributes: Any) -> M:
-        """Make an object with the given attributes."""
-        made = cls.__new__(cls)
-        for name, value in attributes.items():
-            setattr(made, name, value)
-        return made
-
     if TYPE_CHECKING:
+
+        @classmethod
+        def _with(cls: type[M], **attributes: Any) -> M:
+            """Make an object with the given attributes."""
 
         def __init__(self, *, use_its_methods: NoReturn) -> None: ...
     else:
+        _with = classmethod(_native.make)
 
         def __init__(self, *args: object, **kwargs: object) -> None:
             raise RuntimeError(f"{type(self).__name__} objects cannot be instantiated directly; use {self._made_by}")

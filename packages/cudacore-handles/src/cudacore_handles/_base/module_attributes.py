@@ -11,7 +11,8 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ForwardRef, TypeVar
 
-from cudacore_handles._base.suggest import only_fields, suggestion
+from cudacore_handles._base.options import only_fields
+from cudacore_handles._base.suggest import suggestion
 
 _T = TypeVar("_T", bound=Callable[..., Any])
 

@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
+from cudacore_handles import _native
 from cudacore_handles._base.address import is_bool
 from cudacore_handles._base.names import shorten, type_text
-from cudacore_handles._base.suggest import unexpected_field
+from cudacore_handles._base.suggest import known_names, meant, unexpected_field
 
 T = TypeVar("T")
+# The classes whose constructor only stores its arguments and checks flags, with their fields, and whether these are
+# flags. The extension module makes objects of these classes.
+_plain: dict[type, dict[str, bool]] = {}
 # Values of these types are immutable, so they need no deep copy. Most options have only such values, and
 # copy.deepcopy() takes long to detect that.
 _IMMUTABLE = {type(None), bool, int, float, str, bytes}
@@ -41,6 +45,38 @@ def check_flags(options: object) -> None:
     for name, value in vars(options).items():
         if not (value is True or value is False or value is None) and isinstance(getattr(cls, name, None), bool):
             as_flag(f"{cls.__name__}.{name}", value)
+
+
+class Options(metaclass=_native.OptionsClass):
+    """The base class of dataclasses of options, whose flags are checked.
+
+    If all fields of a class have defaults and it has no other checks, the extension module makes its objects of named
+    arguments. The constructor is only called to convert or refuse arguments.
+    """
+
+    def __post_init__(self) -> None:
+        check_flags(self)
+
+
+def only_fields(cls: type[Any]) -> None:
+    """Make a dataclass refuse names that are not its fields, in the constructor and in assignments.
+
+    The errors suggest similar fields.
+    """
+    known = cls.__dataclass_fields__
+    known_names(cls, known)
+    if issubclass(cls, Options) and cls.__post_init__ is Options.__post_init__:
+        _plain[cls] = {name: isinstance(getattr(cls, name), bool) for name in known}
+    original_assign: Callable[..., None] = cls.__setattr__
+
+    def assign(self: Any, name: str, value: object) -> None:
+        fields = type(self).__dataclass_fields__  # a subclass can have more
+        if name not in fields:
+            raise AttributeError(f"{type(self).__name__} has no option {name!r}{meant(name, fields)}", name=name)
+        original_assign(self, name, value)
+
+    if not cls.__dataclass_params__.frozen:  # no attribute of a frozen dataclass can be assigned
+        cls.__setattr__ = assign  # type: ignore[assignment]
 
 
 def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "options") -> T:
@@ -86,3 +122,6 @@ def copy_options(options: T) -> T:
         if type(value) not in _IMMUTABLE and not isinstance(value, Enum):
             setattr(made, name, copy.deepcopy(value))
     return made
+
+
+_native.connect("options", plain_options=_plain)

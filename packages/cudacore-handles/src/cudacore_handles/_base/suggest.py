@@ -29,10 +29,10 @@ def _words(name: str) -> str:
 
 def unexpected_field(cls: type, name: object, fields: Iterable[str], where: str = "") -> TypeError:
     """Return the error for a field that options do not have."""
-    return TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}{where}{_meant(name, fields)}")
+    return TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}{where}{meant(name, fields)}")
 
 
-def _meant(name: object, fields: Iterable[str]) -> str:
+def meant(name: object, fields: Iterable[str]) -> str:
     fields = list(fields)
     return suggestion(str(name), fields) or f"; it has {', '.join(fields)}"
 
@@ -77,24 +77,6 @@ def known_names(cls: type[Any], names: Collection[str]) -> None:
         original(self, *args, **kwargs)
 
     cls.__init__ = init
-
-
-def only_fields(cls: type[Any]) -> None:
-    """Make a dataclass refuse names that are not its fields, in the constructor and in assignments.
-
-    The errors suggest similar fields.
-    """
-    known_names(cls, cls.__dataclass_fields__)
-    original_assign: Callable[..., None] = cls.__setattr__
-
-    def assign(self: Any, name: str, value: object) -> None:
-        fields = type(self).__dataclass_fields__  # a subclass can have more
-        if name not in fields:
-            raise AttributeError(f"{type(self).__name__} has no option {name!r}{_meant(name, fields)}", name=name)
-        original_assign(self, name, value)
-
-    if not cls.__dataclass_params__.frozen:  # no attribute of a frozen dataclass can be assigned
-        cls.__setattr__ = assign  # type: ignore[assignment]
 
 
 class _Instead:

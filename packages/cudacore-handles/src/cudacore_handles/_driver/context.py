@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
-from cudacore_handles._base.errors import bindings, check, result_of
+from cudacore_handles._base.errors import bindings, check
 from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.options import as_options
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cudacore_handles._stream.stream import Stream
 
 
-class Context(_native.Handle, Closing, Made):
+class Context(_native.ContextHandle, Closing, Made):
     """A CUDA context.
 
     :attr:`Device.context` returns a device's context, and :attr:`Stream.context` a stream's. Each caller gets a
@@ -38,6 +38,12 @@ class Context(_native.Handle, Closing, Made):
 
     __slots__ = ("__weakref__",)
     _made_by = "Device(...).context, Stream.context or Device.create_context()"
+
+    if TYPE_CHECKING:
+
+        @property
+        def device(self) -> Device: ...
+        def _own(self) -> Context: ...
 
     def __reduce__(self) -> NoReturn:
         not_pickled(self, "pickle the Device")
@@ -73,13 +79,6 @@ class Context(_native.Handle, Closing, Made):
         return _native.create_event(self, options)
 
     @property
-    def device(self) -> Device:
-        """Device: The device that the context is on."""
-        from cudacore_handles._driver.device import Device
-
-        return Device(lib.cch_context_device(hold(self)))
-
-    @property
     def handle(self) -> driver.CUcontext | None:
         """cuda.bindings.driver.CUcontext | None: The context for ``cuda.bindings``; None if closed."""
         if self.is_closed:
@@ -87,19 +86,16 @@ class Context(_native.Handle, Closing, Made):
         return bindings().CUcontext(self._raw)
 
     @property
-    def is_green(self) -> bool:
-        """bool: Whether this is a green context, which has a part of the device's resources."""
-        if self.is_closed:
-            return False
-        return bool(result_of(lib.cch_context_is_green, hold(self)))
-
-    @property
     def resources(self) -> DeviceResources:
         """DeviceResources: Resources for work in the context; a green context has a part of the device's resources."""
-        own = share(Context, hold(self))
-        from cudacore_handles._driver.device_resources import DeviceResources
+        return resources_of(self._own())
 
-        return DeviceResources._with(_device_id=lib.cch_context_device(hold(own)), _context=own)
+
+def resources_of(context: Context) -> DeviceResources:
+    """Return the resources of a context. The object is for them alone, because they keep it."""
+    from cudacore_handles._driver.device_resources import DeviceResources
+
+    return DeviceResources._with(_device_id=context.device._id, _context=context)
 
 
 def context_of(box: Any) -> Context:

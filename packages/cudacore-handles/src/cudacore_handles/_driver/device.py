@@ -12,7 +12,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_calls import call_driver, query_driver
 from cudacore_handles._base.errors import check, closed, no_buffer, result_of
-from cudacore_handles._base.handle import adopt, hold, out_box, share
+from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.names import check_type
 from cudacore_handles._base.siblings import graph_package, upper_package
 from cudacore_handles._base.suggest import options_apart
@@ -382,7 +382,7 @@ class Device:
     def _set_context(self, ctx: Context) -> Context | None:
         global _thread_contexts_used
         check_type("ctx", ctx, Context)
-        own = share(Context, hold(ctx))  # a separate object, because the caller can close `ctx`
+        own = ctx._own()  # a separate object, because the caller can close `ctx`
         box = hold(own)
         if lib.cch_context_device(box) != self._id:
             raise ValueError(f"ctx is a context of device {lib.cch_context_device(box)}, not of device {self._id}")
@@ -472,8 +472,7 @@ class Device:
     @property
     def context(self) -> Context:
         """Context: The context of the device's methods: the primary one, unless another one was set."""
-        # Each caller gets a separate object, which it may close.
-        return share(Context, hold(self._target()))
+        return self._target()._own()  # each caller gets a separate object, which it may close
 
     @property
     def memory_resource(self) -> DeviceMemoryResource | Any:  # type checkers assume a DeviceMemoryResource
@@ -534,3 +533,6 @@ def find_device(uuid: str | None) -> Device:
         f"device {uuid} was not found: processes can share resources only on one machine, and only of devices that "
         "CUDA_VISIBLE_DEVICES does not hide from this process"
     )
+
+
+_native.connect("driver", context=Context, device=Device)

@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cudacore_handles._base.module_attributes import public
-from cudacore_handles._base.options import check_flags
+from cudacore_handles._base.options import Options
 
 
 @public
 @dataclass
-class DeviceMemoryResourceOptions:
+class DeviceMemoryResourceOptions(Options):
     """Options of a new pool.
 
     Attributes
@@ -24,6 +24,3 @@ class DeviceMemoryResourceOptions:
 
     ipc_enabled: bool = False
     max_size: int = 0
-
-    def __post_init__(self) -> None:
-        check_flags(self)

@@ -11,7 +11,7 @@ from cudacore_handles._base.driver_calls import driver_version, need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.module_attributes import public
-from cudacore_handles._base.options import as_options, check_flags
+from cudacore_handles._base.options import Options, as_options
 from cudacore_handles._base.suggest import options_apart
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
@@ -34,7 +34,7 @@ _HOST_POOLS = "That version has pools of host memory; LegacyPinnedMemoryResource
 
 @public
 @dataclass
-class PinnedMemoryResourceOptions:
+class PinnedMemoryResourceOptions(Options):
     """Options of a new pool of host memory.
 
     Attributes
@@ -50,9 +50,6 @@ class PinnedMemoryResourceOptions:
     ipc_enabled: bool = False
     max_size: int = 0
     numa_id: int | None = None
-
-    def __post_init__(self) -> None:
-        check_flags(self)
 
 
 @public

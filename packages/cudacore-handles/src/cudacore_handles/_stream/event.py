@@ -14,12 +14,12 @@ from cudacore_handles._base.made import Closing, Made
 from cudacore_handles._base.names import check_type
 from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import lib
-from cudacore_handles._driver.context import Context, context_of
 from cudacore_handles._stream.ipc import IPCEventDescriptor, check_events, describe_event, import_event
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
 
+    from cudacore_handles._driver.context import Context
     from cudacore_handles._driver.device import Device
     from cudacore_handles._option_dicts import EventOptionsDict
     from cudacore_handles._stream.options import EventOptions
@@ -46,6 +46,13 @@ class Event(_native.EventHandle, Closing, Made):
     __slots__ = ("__weakref__", "_descriptor")
     _made_by = "Device.create_event() or Stream.record()"
     _descriptor: IPCEventDescriptor  # for other processes; set by an import, or at its first use
+
+    if TYPE_CHECKING:
+
+        @property
+        def context(self) -> Context | None: ...
+        @property
+        def device(self) -> Device | None: ...
 
     def __deepcopy__(self, memo: object) -> Event:
         raise TypeError("copy.deepcopy() does not copy an Event: record another one, with Stream.record()")
@@ -84,24 +91,6 @@ class Event(_native.EventHandle, Closing, Made):
         check_type("ipc_descriptor", ipc_descriptor, IPCEventDescriptor)
         return import_event(cls, ipc_descriptor)
 
-    def _flags(self) -> int:
-        return int(lib.cch_event_flags(hold(self)))
-
-    @property
-    def is_timing_enabled(self) -> bool:
-        """bool: Whether the event can measure time."""
-        return not self._flags() & lib.CCH_EVENT_DISABLE_TIMING
-
-    @property
-    def is_blocking_sync(self) -> bool:
-        """bool: Whether a thread that waits for the event sleeps."""
-        return bool(self._flags() & lib.CCH_EVENT_BLOCKING_SYNC)
-
-    @property
-    def is_ipc_enabled(self) -> bool:
-        """bool: Whether other processes can use the event."""
-        return bool(self._flags() & lib.CCH_EVENT_INTERPROCESS)
-
     @property
     def ipc_descriptor(self) -> IPCEventDescriptor:
         """IPCEventDescriptor: The name of the event for other processes (cuIpcGetEventHandle).
@@ -113,19 +102,6 @@ class Event(_native.EventHandle, Closing, Made):
         if not hasattr(self, "_descriptor"):
             self._descriptor = describe_event(self)
         return self._descriptor
-
-    @property
-    def context(self) -> Context | None:
-        """Context or None: The context of the event; None if the event is borrowed and the context was not given."""
-        event = hold(self)
-        box = lib.cch_event_context(event)
-        return context_of(box) if box else None
-
-    @property
-    def device(self) -> Device | None:
-        """Device or None: The device of the event; None if its :attr:`context` is not known."""
-        context = self.context
-        return context.device if context is not None else None
 
     @property
     def handle(self) -> driver.CUevent:

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cudacore_handles import _native
 from cudacore_handles._base.module_attributes import public
-from cudacore_handles._base.options import check_flags
+from cudacore_handles._base.options import Options
 from cudacore_handles._cffi import lib
 
 
 @public
 @dataclass
-class StreamOptions:
+class StreamOptions(Options):
     """Options of a stream.
 
     Attributes
@@ -27,13 +28,10 @@ class StreamOptions:
     nonblocking: bool = True
     priority: int | None = None
 
-    def __post_init__(self) -> None:
-        check_flags(self)
-
 
 @public
 @dataclass
-class EventOptions:
+class EventOptions(Options):
     """Options of an event.
 
     Attributes
@@ -50,12 +48,12 @@ class EventOptions:
     blocking_sync: bool | None = False
     ipc_enabled: bool | None = False
 
-    def __post_init__(self) -> None:
-        check_flags(self)
-
     def _flags(self) -> int:
         if self.ipc_enabled and self.timing_enabled:
             raise TypeError("IPC-enabled events cannot use timing: leave ipc_enabled or timing_enabled out")
         flags = 0 if self.timing_enabled else lib.CCH_EVENT_DISABLE_TIMING
         flags |= lib.CCH_EVENT_BLOCKING_SYNC if self.blocking_sync else 0
         return flags | (lib.CCH_EVENT_INTERPROCESS if self.ipc_enabled else 0)
+
+
+_native.connect("stream_options", stream_options=StreamOptions, event_options=EventOptions)

@@ -16,7 +16,7 @@ from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.options import as_options
 from cudacore_handles._base.siblings import graph_package
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.context import Context, context_of, current_context
+from cudacore_handles._driver.context import Context, resources_of
 from cudacore_handles._stream.callback import host_function
 from cudacore_handles._stream.event import Event, event_flags, raise_not_elapsed
 from cudacore_handles.typing import IsStreamType as IsStreamType
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cudacore_handles._stream.options import EventOptions, StreamOptions
 
 _NON_BLOCKING: int = lib.CCH_STREAM_NON_BLOCKING
+_selects_per_thread = _native.selects_per_thread
 
 
 class Stream(_native.StreamHandle, Closing, Made):
@@ -61,6 +62,10 @@ class Stream(_native.StreamHandle, Closing, Made):
             self, event: Event | None = None, options: EventOptions | EventOptionsDict | None = None
         ) -> Event: ...
         def wait(self, event_or_stream: Event | Stream | IsStreamType) -> None: ...
+        @property
+        def context(self) -> Context: ...
+        @property
+        def device(self) -> Device: ...
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return (0, address of the stream): the protocol by which libraries share streams."""
@@ -147,39 +152,9 @@ class Stream(_native.StreamHandle, Closing, Made):
         return future_of(self.record(), self, self)
 
     @property
-    def is_nonblocking(self) -> bool:
-        """bool: Whether the stream runs without implicit ordering with the legacy default stream (cuStreamGetFlags)."""
-        return bool(result_of(lib.cch_stream_flags, hold(self), out="unsigned *") & _NON_BLOCKING)
-
-    @property
-    def priority(self) -> int:
-        """int: The priority; lower numbers run first (cuStreamGetPriority)."""
-        return result_of(lib.cch_stream_priority, hold(self))
-
-    @property
-    def context(self) -> Context:
-        """Context: The stream's context; for a default stream, the current one."""
-        stream = hold(self)
-        box = lib.cch_stream_context(stream)
-        if box:
-            return context_of(box)
-        current = current_context()
-        if current is None:
-            name = "CUDA_ERROR_INVALID_CONTEXT"
-            hint = "A default stream means that of the current context: call Device().set_current() first"
-            meaning = "no context is current on this thread"
-            raise CUDAError("cuCtxGetCurrent", lib.CCH_INVALID_CONTEXT, name, meaning, hint=hint)
-        return current
-
-    @property
-    def device(self) -> Device:
-        """Device: The device that runs the stream's work."""
-        return self.context.device
-
-    @property
     def resources(self) -> DeviceResources:
         """DeviceResources: The resources for the stream's work: those of its :attr:`context`."""
-        return self.context.resources
+        return resources_of(self.context)
 
     @property
     def handle(self) -> driver.CUstream:
@@ -218,10 +193,7 @@ def default_stream() -> Stream:
     >>> with device.allocate(64, stream=cudacore_handles.default_stream()) as scratch:
     ...     scratch.fill(0, stream=cudacore_handles.default_stream())
     """
-    import os
-
-    per_thread = os.environ.get("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", "0")
-    return PER_THREAD_DEFAULT_STREAM if per_thread not in ("", "0") else LEGACY_DEFAULT_STREAM
+    return PER_THREAD_DEFAULT_STREAM if _selects_per_thread() else LEGACY_DEFAULT_STREAM
 
 
 def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
@@ -278,8 +250,11 @@ def _accept(arg: object) -> Stream:
     return Stream_accept(arg, allow_stream_protocol=True)
 
 
-def _new_event(stream: Stream, options: EventOptions | None) -> Event:
-    return _native.create_event(stream.context, options)
+def _raise_no_context() -> NoReturn:
+    name = "CUDA_ERROR_INVALID_CONTEXT"
+    hint = "A default stream means that of the current context: call Device().set_current() first"
+    meaning = "no context is current on this thread"
+    raise CUDAError("cuCtxGetCurrent", lib.CCH_INVALID_CONTEXT, name, meaning, hint=hint)
 
 
 def is_capturing(stream: Stream) -> bool:
@@ -298,7 +273,7 @@ _native.connect(
     stream=Stream,
     accept_stream=_accept,
     event=Event,
-    new_event=_new_event,
+    raise_no_context=_raise_no_context,
     event_flags=event_flags,
     stream_flags=_stream_flags,
     raise_not_elapsed=raise_not_elapsed,

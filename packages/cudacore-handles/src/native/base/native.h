@@ -230,6 +230,14 @@ bool is_handle(const state *st, PyObject *object);
  */
 void *context_use(const state *st, PyObject *face);
 
+/* ---- make.c: objects of classes of the package ---- */
+
+int add_make_functions(PyObject *module, state *st);
+
+/* Returns 1 for a field of options that is True, and 0 for False and None. -1 without an exception: the value is none
+ * of these. */
+int option_flag(PyObject *options, PyObject *name);
+
 /* ---- capsule.c: handles for other extension modules ---- */
 
 /* Implements the method __cudacore_handle__() of faces. */

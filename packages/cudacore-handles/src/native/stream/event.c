@@ -1,30 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements Event's frequent operations: creating, waiting, querying, timing. Recording is in stream.c. */
+/* Implements Event's frequent operations: creating, waiting, querying, timing; its properties. Recording: stream.c. */
 #include "base/failure.h"
+#include "driver/context.h"
 #include "stream/stream.h"
+
+/* Reads options whose values need no check. Returns false for all others. */
+static bool read_usual(const state *st, PyObject *options, unsigned *flags) {
+  if ((PyObject *)Py_TYPE(options) != st->faces.event_options)
+    return false;
+  int timing = option_flag(options, st->names.timing_enabled), blocking = option_flag(options, st->names.blocking_sync);
+  *flags = (timing == 0 ? CCH_EVENT_DISABLE_TIMING : 0u) | (blocking == 1 ? CCH_EVENT_BLOCKING_SYNC : 0u);
+  return timing >= 0 && blocking >= 0 && option_flag(options, st->names.ipc_enabled) == 0;
+}
+
+/* Checks all other options, and returns the flags; -1 with an exception on failure. */
+static long read_unusual(const state *st, cch_context *context, PyObject *options) {
+  PyObject *face = context_face(st, cch_ref(context));
+  PyObject *made = face != NULL ? PyObject_CallFunctionObjArgs(st->faces.event_flags, face, options, NULL) : NULL;
+  long flags = made != NULL ? PyLong_AsLong(made) : -1;
+  Py_XDECREF(made);
+  Py_XDECREF(face);
+  return flags;
+}
+
+PyObject *make_event(const state *st, cch_context *context, PyObject *options) {
+  unsigned flags = CCH_EVENT_DISABLE_TIMING;
+  if (options != Py_None && !read_usual(st, options, &flags)) {
+    long checked = read_unusual(st, context, options);
+    if (checked < 0)
+      return NULL;
+    flags = (unsigned)checked;
+  }
+  cch_event *event = NULL;
+  int status;
+  WITHOUT_GIL(status = cch_event_create(&event, context, flags));
+  if (status != 0)
+    return raise_status(st, status);
+  return handle_make(st, (PyTypeObject *)st->faces.event, event);
+}
 
 static PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("create_event(context, options)", count, 2) < 0)
     return NULL;
-  unsigned long flags = CCH_EVENT_DISABLE_TIMING;
-  if (arguments[1] != Py_None) {
-    PyObject *made = PyObject_CallFunctionObjArgs(st->faces.event_flags, arguments[0], arguments[1], NULL);
-    flags = made != NULL ? PyLong_AsUnsignedLong(made) : 0;
-    Py_XDECREF(made);
-    if (PyErr_Occurred())
-      return NULL;
-  }
   cch_context *context = context_use(st, arguments[0]);
   if (context == NULL)
     return NULL;
-  cch_event *event = NULL;
-  int status;
-  WITHOUT_GIL(status = cch_event_create(&event, context, (unsigned)flags));
+  PyObject *event = make_event(st, context, arguments[1]);
   handle_done(arguments[0]);
-  if (status != 0)
-    return raise_status(st, status);
-  return handle_make(st, (PyTypeObject *)st->faces.event, event);
+  return event;
 }
 
 static PyObject *synchronize(PyObject *self, PyObject *nothing) {
@@ -84,8 +108,63 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* Stores the flags of an event. Returns -1 with an exception on failure. */
+static int read_flags(PyObject *self, unsigned *flags) {
+  const cch_event *event = handle_use(self);
+  if (event == NULL)
+    return -1;
+  *flags = cch_event_flags(event);
+  handle_done(self);
+  return 0;
+}
+
+static PyObject *is_timing_enabled(PyObject *self, void *closure) {
+  (void)closure;
+  unsigned flags;
+  return read_flags(self, &flags) == 0 ? PyBool_FromLong((flags & CCH_EVENT_DISABLE_TIMING) == 0) : NULL;
+}
+
+static PyObject *is_blocking_sync(PyObject *self, void *closure) {
+  (void)closure;
+  unsigned flags;
+  return read_flags(self, &flags) == 0 ? PyBool_FromLong((flags & CCH_EVENT_BLOCKING_SYNC) != 0) : NULL;
+}
+
+static PyObject *is_ipc_enabled(PyObject *self, void *closure) {
+  (void)closure;
+  unsigned flags;
+  return read_flags(self, &flags) == 0 ? PyBool_FromLong((flags & CCH_EVENT_INTERPROCESS) != 0) : NULL;
+}
+
+static PyObject *context(PyObject *self, void *closure) {
+  (void)closure;
+  const cch_event *event = handle_use(self);
+  if (event == NULL)
+    return NULL;
+  cch_context *found = cch_event_context(event);
+  PyObject *face = found != NULL ? context_face(((handle *)self)->st, cch_ref(found)) : Py_NewRef(Py_None);
+  handle_done(self);
+  return face;
+}
+
+static PyObject *device(PyObject *self, void *closure) {
+  (void)closure;
+  const cch_event *event = handle_use(self);
+  if (event == NULL)
+    return NULL;
+  const cch_context *found = cch_event_context(event);
+  PyObject *device = found != NULL ? device_of(((handle *)self)->st, found) : Py_NewRef(Py_None);
+  handle_done(self);
+  return device;
+}
+
 static PyGetSetDef properties[] = {
     {"is_done", is_done, NULL, DOC_EventHandle_is_done, NULL},
+    {"is_timing_enabled", is_timing_enabled, NULL, DOC_EventHandle_is_timing_enabled, NULL},
+    {"is_blocking_sync", is_blocking_sync, NULL, DOC_EventHandle_is_blocking_sync, NULL},
+    {"is_ipc_enabled", is_ipc_enabled, NULL, DOC_EventHandle_is_ipc_enabled, NULL},
+    {"context", context, NULL, DOC_EventHandle_context, NULL},
+    {"device", device, NULL, DOC_EventHandle_device, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

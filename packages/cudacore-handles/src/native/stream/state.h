@@ -9,12 +9,22 @@
   X(stream, stream)            /* the class Stream */                                                                  \
   X(stream, accept_stream)     /* (object) -> the Stream that the object is or represents */                           \
   X(stream, event)             /* the class Event */                                                                   \
-  X(stream, new_event)         /* (stream, options) -> a new Event in a stream's context */                            \
+  X(stream, raise_no_context)  /* (): raises for a default stream without a current context */                         \
   X(stream, event_flags)       /* (context, options) -> the flags for a new event */                                   \
   X(stream, stream_flags)      /* (context, options) -> the flags and the priority for a new stream */                 \
   X(stream, host_function) /* (function, user data) -> (address, data, objects to keep); None: call it by Python */    \
-  X(stream, show_printed)  /* (): writes the output of kernels that was collected to sys.stdout */
+  X(stream, show_printed)  /* (): writes the output of kernels that was collected to sys.stdout */                     \
+  X(stream_options, stream_options) /* the class StreamOptions; NULL before its module is imported */                  \
+  X(stream_options, event_options)  /* the class EventOptions; likewise */
 
 #define STREAM_TYPES(X) X(event) X(stream) X(builder) X(taken)
+
+/* Names of options. */
+#define STREAM_NAMES(X)                                                                                                \
+  X(nonblocking, "nonblocking")                                                                                        \
+  X(stream_priority, "priority")                                                                                       \
+  X(timing_enabled, "timing_enabled")                                                                                  \
+  X(blocking_sync, "blocking_sync")                                                                                    \
+  X(ipc_enabled, "ipc_enabled")
 
 #endif

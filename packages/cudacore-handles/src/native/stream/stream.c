@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Implements Stream's frequent operations: creating, waiting, recording; makes contexts current; and orders the streams
- * of the producer and the consumer of an array.
+ * Implements Stream's frequent operations: creating, waiting, recording; its properties; and orders the streams of the
+ * producer and the consumer of an array.
  */
+#include "driver/context.h"
 #include "graph/graph.h"
 #include "stream/stream.h"
+
+#include <stdlib.h>
 
 PyObject *stream_accept(const state *st, PyObject *argument) {
   PyObject *stream = stream_or_builder(st, argument);
@@ -15,13 +18,28 @@ PyObject *stream_accept(const state *st, PyObject *argument) {
   return accepted;
 }
 
+/*
+ * Reads options whose values need no check: non-blocking, with the default priority, which is 0. Returns false for all
+ * others.
+ */
+static bool are_usual(const state *st, PyObject *options) {
+  if ((PyObject *)Py_TYPE(options) != st->faces.stream_options || option_flag(options, st->names.nonblocking) != 1)
+    return false;
+  PyObject *priority = PyObject_GetAttr(options, st->names.stream_priority);
+  bool is_usual =
+      priority == Py_None || (priority != NULL && PyLong_CheckExact(priority) && !PyObject_IsTrue(priority));
+  PyErr_Clear();
+  Py_XDECREF(priority);
+  return is_usual;
+}
+
 static PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("create_stream(context, options)", count, 2) < 0)
     return NULL;
   unsigned flags = CCH_STREAM_NON_BLOCKING;
   int priority = 0;
-  if (arguments[1] != Py_None) {
+  if (arguments[1] != Py_None && !are_usual(st, arguments[1])) {
     PyObject *made = PyObject_CallFunctionObjArgs(st->faces.stream_flags, arguments[0], arguments[1], NULL);
     bool parsed = made != NULL && PyArg_ParseTuple(made, "Ii", &flags, &priority);
     Py_XDECREF(made);
@@ -38,43 +56,6 @@ static PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_
   if (status != 0)
     return raise_status(st, status);
   return handle_make(st, (PyTypeObject *)st->faces.stream, stream);
-}
-
-/*
- * Makes a driver call that does not wait, so the GIL is kept. The GIL is released only for the first call of a thread:
- * the driver then creates its data for the thread, and can wait for another thread that ends (13.0, H200).
- */
-#define DRIVER_OF_THREAD(call)                                                                                         \
-  do {                                                                                                                 \
-    static _Thread_local bool known;                                                                                   \
-    PyThreadState *released = known ? NULL : PyEval_SaveThread();                                                      \
-    call;                                                                                                              \
-    known = true;                                                                                                      \
-    if (released != NULL)                                                                                              \
-      PyEval_RestoreThread(released);                                                                                  \
-  } while (0)
-
-static PyObject *set_current(PyObject *module, PyObject *face) {
-  cch_context *context = handle_use(face);
-  if (context == NULL)
-    return NULL;
-  int status;
-  DRIVER_OF_THREAD(status = cch_context_set_current(context)); /* the call affects only this thread */
-  handle_done(face);
-  if (status == CCH_EGONE)
-    Py_RETURN_FALSE;
-  if (status != 0)
-    return raise_status(PyModule_GetState(module), status);
-  Py_RETURN_TRUE;
-}
-
-static PyObject *current_device(PyObject *module, PyObject *nothing) {
-  (void)nothing;
-  int device = -1, status;
-  DRIVER_OF_THREAD(status = cch_current_device(&device));
-  if (status != 0 && status != CCH_INVALID_CONTEXT)
-    return raise_status(PyModule_GetState(module), status);
-  return PyLong_FromLong(device);
 }
 
 static PyObject *synchronize(PyObject *self, PyObject *nothing) {
@@ -98,6 +79,23 @@ static PyObject *finish(PyObject *self, PyObject *nothing) {
   return wait_done(((handle *)self)->st, self, 0, status);
 }
 
+/*
+ * Returns a new reference to the context of a stream; for a default stream, to the current one. NULL with an exception
+ * on failure.
+ */
+static cch_context *context_of(const state *st, const cch_stream *stream) {
+  cch_context *context = cch_stream_context(stream);
+  if (context != NULL)
+    return cch_context_ref(context);
+  int status;
+  WITHOUT_GIL(status = cch_context_current(&context));
+  if (status != 0)
+    raise_status(st, status);
+  else if (context == NULL)
+    PyObject_CallFunctionObjArgs(st->faces.raise_no_context, NULL);
+  return context;
+}
+
 static PyObject *record(PyObject *self, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
   static const char *const names[] = {"event", "options"};
   PyObject *given[] = {Py_None, Py_None};
@@ -109,7 +107,9 @@ static PyObject *record(PyObject *self, PyObject *const *arguments, Py_ssize_t c
   const state *st = ((handle *)self)->st;
   PyObject *face = NULL;
   if (given[0] == Py_None) {
-    face = PyObject_CallFunctionObjArgs(st->faces.new_event, self, given[1], NULL);
+    cch_context *context = context_of(st, stream);
+    face = context != NULL ? make_event(st, context, given[1]) : NULL;
+    box_unref(context);
   } else if (given[1] != Py_None) {
     PyErr_SetString(PyExc_TypeError, "options are for a new event: give either event or options");
   } else if (!is_event(st, given[0])) {
@@ -201,8 +201,64 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Spec spec = TYPE_SPEC("cudacore_handles.Stream", handle, SLOT(tp_doc, DOC_StreamHandle),
-                                    SLOT(tp_dealloc, handle_dealloc), SLOT(tp_methods, methods));
+static PyObject *context(PyObject *self, void *closure) {
+  (void)closure;
+  const state *st = ((handle *)self)->st;
+  cch_stream *stream = handle_use(self);
+  cch_context *found = stream != NULL ? context_of(st, stream) : NULL;
+  if (stream != NULL)
+    handle_done(self);
+  return found != NULL ? context_face(st, found) : NULL;
+}
+
+static PyObject *device(PyObject *self, void *closure) {
+  (void)closure;
+  const state *st = ((handle *)self)->st;
+  cch_stream *stream = handle_use(self);
+  cch_context *found = stream != NULL ? context_of(st, stream) : NULL;
+  if (stream != NULL)
+    handle_done(self);
+  PyObject *device = found != NULL ? device_of(st, found) : NULL;
+  box_unref(found);
+  return device;
+}
+
+static PyObject *is_nonblocking(PyObject *self, void *closure) {
+  (void)closure;
+  cch_stream *stream = handle_use(self);
+  if (stream == NULL)
+    return NULL;
+  unsigned flags = 0;
+  int status;
+  WITHOUT_GIL(status = cch_stream_flags(&flags, stream));
+  handle_done(self);
+  if (check_status(((handle *)self)->st, status) < 0)
+    return NULL;
+  return PyBool_FromLong((flags & CCH_STREAM_NON_BLOCKING) != 0);
+}
+
+static PyObject *priority(PyObject *self, void *closure) {
+  (void)closure;
+  cch_stream *stream = handle_use(self);
+  if (stream == NULL)
+    return NULL;
+  int found = 0, status;
+  WITHOUT_GIL(status = cch_stream_priority(&found, stream));
+  handle_done(self);
+  return check_status(((handle *)self)->st, status) == 0 ? PyLong_FromLong(found) : NULL;
+}
+
+static PyGetSetDef properties[] = {
+    {"is_nonblocking", is_nonblocking, NULL, DOC_StreamHandle_is_nonblocking, NULL},
+    {"priority", priority, NULL, DOC_StreamHandle_priority, NULL},
+    {"context", context, NULL, DOC_StreamHandle_context, NULL},
+    {"device", device, NULL, DOC_StreamHandle_device, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Spec spec =
+    TYPE_SPEC("cudacore_handles.Stream", handle, SLOT(tp_doc, DOC_StreamHandle), SLOT(tp_dealloc, handle_dealloc),
+              SLOT(tp_methods, methods), SLOT(tp_getset, properties));
 
 static PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
@@ -226,11 +282,18 @@ static PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_
   Py_RETURN_NONE;
 }
 
+/* The variable is read each time, as the assignments of Python code to os.environ take effect at once. */
+static PyObject *selects_per_thread(PyObject *module, PyObject *nothing) {
+  (void)module;
+  (void)nothing;
+  const char *value = getenv("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM");
+  return PyBool_FromLong(value != NULL && *value != '\0' && strcmp(value, "0") != 0);
+}
+
 static PyMethodDef functions[] = {
     {"order_streams", FASTCALL(order_streams), METH_FASTCALL, DOC_order_streams},
+    {"selects_per_thread", selects_per_thread, METH_NOARGS, DOC_selects_per_thread},
     {"create_stream", FASTCALL(create_stream), METH_FASTCALL, DOC_create_stream},
-    {"set_current", set_current, METH_O, DOC_set_current},
-    {"current_device", current_device, METH_NOARGS, DOC_current_device},
     {NULL, NULL, 0, NULL},
 };
 

@@ -16,6 +16,11 @@ static inline bool is_event(const state *st, PyObject *object) {
 }
 
 int add_event_type(PyObject *module, state *st);
+/*
+ * Returns a new Event in a context, which must stay alive during this call; NULL with an exception on failure. Runs
+ * Python code, unless the options are None.
+ */
+PyObject *make_event(const state *st, cch_context *context, PyObject *options);
 
 int add_stream_type(PyObject *module, state *st);
 
