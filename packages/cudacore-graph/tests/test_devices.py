@@ -101,6 +101,29 @@ def test_captured_in_a_green_context(device: ch.Device, stream: ch.Stream, add: 
     assert numbers[0] == 2
 
 
+def test_views_of_what_a_green_context_captured(device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
+    """Copies and fills would be changed in the current context, which the driver refuses: it does not report theirs."""
+    (group,), _ = device.resources.sm.split(ch.SMResourceOptions(count=16))
+    context = device.create_context(ch.ContextOptions([group]))
+    green = context.create_stream()
+    memory = device.allocate(8, stream=green)
+    with green.create_graph_builder() as builder:
+        memory.fill(1, stream=builder)
+        memory[:4].copy_to(numbers.buffer[:4], stream=builder)
+    copied, _ = builder.graph_definition.clone()
+    for definition in (builder.graph_definition, copied):
+        graph = definition.instantiate()
+        nodes = {type(node): node for node in definition.nodes()}
+        views: Any = [graph[nodes[kind]] for kind in (cg.MemsetNode, cg.MemcpyNode)]
+        views[0].update(dst=memory, value=3, width=8)
+        views[1].update(dst=numbers.buffer, src=memory[4:], size=4)
+        graph.launch(green)
+        green.sync()
+        assert numbers[0] == 0x03030303
+        numbers.buffer.fill(0, stream=stream)
+        stream.sync()
+
+
 def test_updated_from_another_context(device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
     """The error would not name the contexts if an update fails because a kernel belongs to another one."""
 

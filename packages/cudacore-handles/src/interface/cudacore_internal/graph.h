@@ -95,7 +95,7 @@ CCH_EXPORT cch_status cch_graph_node_read(void *params, cch_bundle **kept, cch_b
 
 /**
  * The context of a kernel, copy or fill node, if that is not the current one, as a new reference. NULL in *out if it
- * is, for other nodes, and for copies and fills that other code added.
+ * is, for other nodes, and for copies and fills that other code added. Captured copies and fills are of the capture's.
  */
 CCH_EXPORT cch_status cch_graph_node_context(cch_context **out, cch_graph_node *node);
 

@@ -88,8 +88,10 @@ static int begin_into(cch_graph *graph, cch_stream *stream, int mode, bool makes
   cch__capture *capture = NULL;
   CUgraph raw = NULL;
   CCH__RETURN_FAILURE(new_capture(&capture, stream, mode, makes_graph, operation));
-  if (makes_graph)
+  if (makes_graph) {
     cch__graph_is_of(graph, cch_context_ref(capture->context));
+    graph->hierarchy->captured = true;
+  }
   const int status = CCH__IN_CONTEXT(stream->context, begin(&raw, graph, capture, mode));
   if (status != 0) {
     free_capture(capture);

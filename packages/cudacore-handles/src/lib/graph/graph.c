@@ -83,6 +83,7 @@ static int clone_graph(cch_graph **out, cch_graph *graph, const char *operation)
   cch_graph *clone;
   CCH__RETURN_FAILURE(cch__graph_new(&clone, operation));
   cch__graph_is_of(clone, cch_context_ref(graph->hierarchy->context));
+  clone->hierarchy->captured = graph->hierarchy->captured;
   CUgraph raw = NULL;
   cch__level uses;
   int status = cch__level_copy(&uses, graph, operation);

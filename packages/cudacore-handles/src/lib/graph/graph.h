@@ -52,6 +52,7 @@ struct cch__hierarchy {
   uint64_t serial;      /* a number that no other hierarchy has */
   uint64_t numbers;     /* how many numbers were given to nodes */
   bool shared;          /* a handle was exported: from then on, the driver also keeps the objects that nodes use */
+  bool captured;        /* a capture made the root graph: its copies and fills without a record are of `context` */
   cch_context *context; /* the context that was current at the creation, if any: the nodes are lost with it */
   cch__level root;
 };

@@ -79,12 +79,17 @@ static int query_context(CUcontext *out, cch_graph_node *node, const cch__node_t
   return 0;
 }
 
-/* Gets the context of a node's parameters; NULL if they have none. */
+/* Gets the context of a node's parameters; NULL if they have none, or it is not known. */
 static int context_of(CUcontext *out, cch_graph_node *node) {
+  const cch__hierarchy *hierarchy = node->graph->hierarchy;
+  const cch_context *of_capture =
+      hierarchy->captured && node->graph->level == &hierarchy->root ? hierarchy->context : NULL;
   cch__graph_lock(node->graph);
   const cch__record *record = cch__record_find(node->graph->level, node->raw);
   *out = record != NULL ? record->context : NULL;
   cch__graph_unlock(node->graph);
+  if (*out == NULL && of_capture != NULL && (node->type == CCH_NODE_MEMCPY || node->type == CCH_NODE_MEMSET))
+    *out = of_capture->raw;
   const cch__node_type *type = cch__node_type_of(node->type);
   if (*out != NULL || type->context == NULL)
     return 0;

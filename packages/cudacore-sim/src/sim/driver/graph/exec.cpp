@@ -187,7 +187,7 @@ std::shared_ptr<ExecGraph> make_exec_graph(const Graph &graph) {
     ExecNode copy;
     copy.source = node->handle;
     copy.type = node->type;
-    copy.params = node->params;
+    copy.params = copy.first = node->params;
     for (const Edge &edge : node->before)
       copy.before.emplace_back(places[edge.node], edge.data);
     for (const Edge &edge : node->after)
@@ -212,7 +212,7 @@ CUresult find_exec_node(CUgraphExec exec_handle, CUgraphNode node_handle, ExecPt
 }
 
 CUresult replace_params(const GraphExec &exec, ExecNode &node, ParamsPtr params) {
-  if (node.params->check_change(exec, *params) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+  if (node.params->check_change(exec, node, *params) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
   node.params = std::move(params);
   return CUDA_SUCCESS;

@@ -22,7 +22,7 @@ struct GraphLaunch {
 struct ExecNode {
   uint64_t source = 0; /* the handle of the node of the original graph */
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-  ParamsPtr params;
+  ParamsPtr params, first; /* now, and at the instantiation */
   bool enabled = true;
   std::vector<std::pair<size_t, CUgraphEdgeData>> before; /* the dependencies, as indices of nodes */
   std::vector<size_t> after;

@@ -23,7 +23,7 @@ ParamsPtr make_kernel(uint64_t handle, const Callable &what, const ContextPtr &o
                       std::vector<std::byte> arguments, bool as_block, KernelAttributes attributes);
 ParamsPtr make_memcpy(const CUDA_MEMCPY3D &fields, const ContextPtr &owner, const Side &to, const Side &from,
                       const Shape &shape);
-ParamsPtr make_memset(const CUDA_MEMSET_NODE_PARAMS_v2 &fields, const ContextPtr &context, const Side &to,
+ParamsPtr make_memset(const CUDA_MEMSET_NODE_PARAMS_v2 &fields, const ContextPtr &owner, const Side &to,
                       const Shape &shape);
 ParamsPtr make_host(CUhostFn function, void *data);
 ParamsPtr make_event_record(CUevent handle, const std::shared_ptr<Event> &event);

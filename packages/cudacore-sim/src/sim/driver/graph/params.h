@@ -40,13 +40,13 @@ struct Params {
   virtual CUresult check_instance() const { return CUDA_SUCCESS; }
   /* Whether the node can run now. */
   virtual CUresult check_launch() const { return CUDA_SUCCESS; }
-  /* Whether parameters of the same type can replace these in an executable graph. */
-  virtual CUgraphExecUpdateResult check_change(const GraphExec &, const Params &) const {
+  /* Whether parameters of the same type can replace these, which `node` has, in an executable graph. */
+  virtual CUgraphExecUpdateResult check_change(const GraphExec &, const ExecNode &, const Params &) const {
     return CU_GRAPH_EXEC_UPDATE_SUCCESS;
   }
-  /* Whether cuGraphExecUpdate can replace these parameters. It also compares green contexts. */
-  virtual CUgraphExecUpdateResult check_update(const GraphExec &exec, const Params &now) const {
-    return check_change(exec, now);
+  /* Whether cuGraphExecUpdate can replace these parameters. */
+  virtual CUgraphExecUpdateResult check_update(const GraphExec &exec, const ExecNode &node, const Params &now) const {
+    return check_change(exec, node, now);
   }
   /* Adds the memory that the node allocates or frees to the lists of an executable graph. */
   virtual void list_memory(GraphExec &) const {}

@@ -103,7 +103,7 @@ CUresult update_exec_graph(GraphExec &exec, std::shared_ptr<ExecGraph> &old, con
   auto changed = std::make_shared<ExecGraph>(*old);
   for (const auto &[id, node] : now.nodes) {
     ExecNode &like = changed->nodes[pairing.place_of(*node)];
-    info.result = like.params->check_update(exec, *node->params);
+    info.result = like.params->check_update(exec, like, *node->params);
     if (info.result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
       info.errorNode = handle_of_node(*node);
       return fail_update(info);

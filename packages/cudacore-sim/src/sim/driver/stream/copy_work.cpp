@@ -103,9 +103,10 @@ CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint3
   bool is_captured = false;
   SIM_RETURN_FAILURE(check_work(stream, is_captured));
   if (is_captured) {
+    ContextPtr owner = owner_of(*stream);
     CUDA_MEMSET_NODE_PARAMS_v2 fields{
-        to.address, to.pitch, value, bytes, shape.width / bytes, shape.height, handle_of<CUcontext>(context->handle)};
-    capture_node(stream, CU_GRAPH_NODE_TYPE_MEMSET, make_memset(fields, context, to, shape));
+        to.address, to.pitch, value, bytes, shape.width / bytes, shape.height, handle_of<CUcontext>(owner->handle)};
+    capture_node(stream, CU_GRAPH_NODE_TYPE_MEMSET, make_memset(fields, owner, to, shape));
     return CUDA_SUCCESS;
   }
   CheckedSide target;

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
+import graph_tools as tools
 from ptx import KERNELS
 from recorder import Recorder, sequence
 from structs import Resource
@@ -343,6 +345,100 @@ def destroyed_while_captured(cu: Recorder) -> None:
     cu.call("cuGreenCtxDestroy", green)
     cu.call("cuStreamEndCapture", ordinary, c_void_p)
     cu.call("cuStreamDestroy_v2", stream)
+
+
+def both_contexts(cu: Recorder) -> dict[str, int]:
+    """Return the primary context, which is current, and a green one."""
+    return {"primary": cu.prepare("cuCtxGetCurrent", c_void_p), "green": create(cu)[1]}
+
+
+def captured(cu: Recorder, context: int, work: Callable[[int], None], current: int = 0) -> tuple[int, int, int]:
+    """Capture one piece of work in a new stream of a context. Return the graph, its node and an executable graph.
+
+    While it is captured, the context of the stream is current, or another one if that is given.
+    """
+    cu.prepare("cuCtxSetCurrent", context)
+    stream = cu.stream(NON_BLOCKING)
+    cu.prepare("cuCtxSetCurrent", current or context)
+    tools.begin(cu, stream)
+    work(stream)
+    graph = int(cu.prepare("cuStreamEndCapture", stream, c_void_p))
+    nodes, count = (c_void_p * 1)(), c_size_t(1)
+    cu.prepare("cuGraphGetNodes", graph, nodes, count)
+    return graph, int(nodes[0] or 0), tools.instantiate(cu, graph)
+
+
+def see_changes(cu: Recorder, work: Callable[[int], None], function: str, params: object) -> None:
+    """Change and update captured work of one context in the same or in the other one."""
+    both = both_contexts(cu)
+    for name, context in both.items():
+        for other_name, other in both.items():
+            for current_name, current in both.items():
+                _, node, executable = captured(cu, context, work, current)
+                cu.see("of a stream, captured in, changed in", (name, current_name, other_name))
+                cu.call(function, executable, node, params, other)
+    for name, context in both.items():
+        for other_name, other in both.items():
+            for current_name, current in both.items():
+                for last_name, last in both.items():
+                    graph, _, executable = captured(cu, context, work, current)
+                    now, _, _ = captured(cu, other, work, current)
+                    cu.prepare("cuCtxSetCurrent", last)
+                    cu.see("of streams, captured in, updated in", (name, other_name, current_name, last_name))
+                    cu.call("cuGraphExecUpdate_v2", executable, now, tools.UpdateInfo())
+                    cu.call("cuGraphExecUpdate_v2", executable, graph, tools.UpdateInfo())
+
+
+@sequence
+def fills_in_another_context(cu: Recorder) -> None:
+    """A fill of an executable graph is changed or updated in another context than that in which it was captured."""
+    address = cu.memory(64, 0)
+    params = tools.memset_params(address, 2, 16)
+    see_changes(
+        cu,
+        lambda stream: cu.prepare("cuMemsetD8Async", address, 1, 64, stream),
+        "cuGraphExecMemsetNodeSetParams",
+        params,
+    )
+
+
+@sequence
+def copies_in_another_context(cu: Recorder) -> None:
+    """A copy of an executable graph is changed or updated in another context than that in which it was captured."""
+    address = cu.memory(64, 0)
+    params = tools.copy_params(address, address + 16, 16, to_type=4, from_type=4)  # 4: unified, as that of captures
+    see_changes(
+        cu,
+        lambda stream: cu.prepare("cuMemcpyAsync", address, address + 32, 16, stream),
+        "cuGraphExecMemcpyNodeSetParams",
+        params,
+    )
+
+
+@sequence
+def launches_in_another_context(cu: Recorder) -> None:
+    """A launch of a graph, or an executable graph, is changed in another context than that in which it was captured."""
+    function = cu.kernel(KERNELS, "nothing")
+
+    def launch(stream: int) -> None:
+        cu.prepare("cuLaunchKernel", function, *(1,) * 6, 0, stream, None, None)
+
+    both = both_contexts(cu)
+    for name, context in both.items():
+        for current_name, current in both.items():
+            for given_name, given in {"none": None, **both}.items():
+                for form in ("kern", "func"):
+                    _, node, executable = captured(cu, context, launch)
+                    cu.prepare("cuCtxSetCurrent", current)
+                    params = tools.KernelNode()
+                    cu.prepare("cuGraphKernelNodeGetParams_v2", node, params)
+                    setattr(params, "func" if form == "kern" else "kern", None)
+                    params.ctx = given
+                    cu.see("captured in, current, given, by", (name, current_name, given_name, form))
+                    cu.call("cuGraphExecKernelNodeSetParams_v2", executable, node, params)
+                    cu.call("cuGraphKernelNodeSetParams_v2", node, params)
+                    cu.prepare("cuGraphKernelNodeGetParams_v2", node, params)
+                    cu.see("is in the green context", params.ctx == both["green"])
 
 
 @sequence

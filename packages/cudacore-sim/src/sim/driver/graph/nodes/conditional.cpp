@@ -21,7 +21,7 @@ struct ConditionalParams : Params {
   CUresult submit(const LaunchPtr &launch, const ExecNode &node, std::vector<UnitPtr> before,
                   UnitPtr &out) const override;
 
-  CUgraphExecUpdateResult check_change(const GraphExec &, const Params &other) const override {
+  CUgraphExecUpdateResult check_change(const GraphExec &, const ExecNode &, const Params &other) const override {
     const ConditionalParams &now = as<ConditionalParams>(other);
     bool is_same = fields.type == now.fields.type && fields.size == now.fields.size && context == now.context;
     return is_same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;

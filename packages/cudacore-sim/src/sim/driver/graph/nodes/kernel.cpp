@@ -17,9 +17,13 @@ CUresult find_callable_of(const CUDA_KERNEL_NODE_PARAMS &from, Callable &out) {
   return find_callable(reinterpret_cast<CUfunction>(from.kern), context, out);
 }
 
-/* The context of a node: the green context that is given or current, if the kernel is of its primary context. */
-ContextPtr find_owner(CUcontext given, const ContextPtr &home) {
-  ContextPtr owner = given != nullptr ? state().contexts.find(value_of(given)) : current_context();
+/*
+ * The context of a node: the green context that is given with a CUkernel, or is current, if the kernel is of its
+ * primary context.
+ */
+ContextPtr find_owner(const CUDA_KERNEL_NODE_PARAMS &from, const ContextPtr &home) {
+  bool is_given = from.ctx != nullptr && from.func == nullptr;
+  ContextPtr owner = is_given ? state().contexts.find(value_of(from.ctx)) : current_context();
   return home_of(owner) == home ? owner : home;
 }
 
@@ -59,7 +63,7 @@ CUresult read_with(const CUDA_KERNEL_NODE_PARAMS &from, KernelAttributes attribu
   request.dynamic_shared = from.sharedMemBytes;
   bool as_block = from.kernelParams == nullptr && from.extra != nullptr;
   uint64_t handle = from.func != nullptr ? value_of(from.func) : value_of(from.kern);
-  ContextPtr owner = find_owner(from.ctx, what.context);
+  ContextPtr owner = find_owner(from, what.context);
   ParamsPtr made = make_kernel(handle, what, owner, request, std::move(arguments), as_block, std::move(attributes));
   SIM_RETURN_FAILURE(as<KernelParams>(made).check(request));
   out = std::move(made);
@@ -127,7 +131,10 @@ CUresult replace_attributes(const KernelParams &old, KernelAttributes attributes
   LaunchRequest ignored;
   changed.attributes = attributes;
   SIM_RETURN_FAILURE(changed.check(ignored));
-  return read_with(old.fields(), std::move(attributes), out);
+  CUDA_KERNEL_NODE_PARAMS same = old.fields();
+  if (same.kern != nullptr)
+    same.func = nullptr; /* so that the context of `same` counts */
+  return read_with(same, std::move(attributes), out);
 }
 
 CUresult KernelParams::check(LaunchRequest &out) const {
@@ -155,9 +162,9 @@ CUresult KernelParams::check_launch() const {
   return check(ignored);
 }
 
-CUgraphExecUpdateResult KernelParams::check_change(const GraphExec &exec, const Params &other) const {
+CUgraphExecUpdateResult KernelParams::check_change(const GraphExec &exec, const ExecNode &, const Params &other) const {
   const KernelParams &now = as<KernelParams>(other);
-  if (what.context != now.what.context)
+  if (owner != now.owner)
     return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
   bool was_cooperative = attribute_of(*this, CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative != 0;
   bool is_cooperative = attribute_of(now, CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative != 0;
@@ -167,11 +174,6 @@ CUgraphExecUpdateResult KernelParams::check_change(const GraphExec &exec, const 
   return was_cooperative != is_cooperative || (counts && has_other_priority)
              ? CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED
              : CU_GRAPH_EXEC_UPDATE_SUCCESS;
-}
-
-CUgraphExecUpdateResult KernelParams::check_update(const GraphExec &exec, const Params &now) const {
-  return owner != as<KernelParams>(now).owner ? CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE
-                                              : check_change(exec, now);
 }
 
 CUDA_KERNEL_NODE_PARAMS KernelParams::fields() const {

@@ -24,8 +24,7 @@ struct KernelParams : Params {
                   UnitPtr &out) const override;
   CUresult check_instance() const override;
   CUresult check_launch() const override;
-  CUgraphExecUpdateResult check_change(const GraphExec &exec, const Params &now) const override;
-  CUgraphExecUpdateResult check_update(const GraphExec &exec, const Params &now) const override;
+  CUgraphExecUpdateResult check_change(const GraphExec &exec, const ExecNode &node, const Params &now) const override;
   bool is_lost() const override { return what.context->primary && what.context->destroyed; }
 
   CUDA_KERNEL_NODE_PARAMS fields() const;

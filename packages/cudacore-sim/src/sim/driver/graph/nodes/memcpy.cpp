@@ -32,11 +32,11 @@ std::string side_text(CUmemorytype kind, const void *host, CUdeviceptr device, s
 struct MemcpyParams : Params {
   MemcpyParams(const CUDA_MEMCPY3D &fields, const ContextPtr &owner, const Side &to, const Side &from,
                const Shape &shape)
-      : fields(fields), context(home_of(owner)), is_green(owner != context), to(to), from(from), shape(shape) {}
+      : fields(fields), owner(owner), context(home_of(owner)), to(to), from(from), shape(shape) {}
 
   const CUDA_MEMCPY3D fields;
+  const ContextPtr owner; /* can be a green context of `context` */
   const ContextPtr context;
-  const bool is_green; /* whether the node was captured on a stream of a green context */
   const Side to, from;
   const Shape shape;
 
@@ -59,21 +59,18 @@ struct MemcpyParams : Params {
     return context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : check_copy_node(*context, to, from, shape);
   }
 
-  CUgraphExecUpdateResult check_change(const GraphExec &, const Params &other) const override {
+  CUgraphExecUpdateResult check_change(const GraphExec &, const ExecNode &node, const Params &other) const override {
     const MemcpyParams &now = as<MemcpyParams>(other);
     auto is_line = [](const Shape &of) { return of.height == 1 && of.depth == 1; };
     bool is_same_shape = shape.width == now.shape.width && shape.height == now.shape.height &&
                          shape.depth == now.shape.depth && fields.srcPitch == now.fields.srcPitch &&
                          fields.dstPitch == now.fields.dstPitch;
-    bool is_like = context == now.context && fields.srcMemoryType == now.fields.srcMemoryType &&
+    /* A copy that was instantiated in a green context stays there; others may go there and back. */
+    bool leaves_green = as<MemcpyParams>(node.first).owner != context && now.owner == now.context;
+    bool is_like = context == now.context && !leaves_green && fields.srcMemoryType == now.fields.srcMemoryType &&
                    fields.dstMemoryType == now.fields.dstMemoryType;
     bool can_change = (is_line(shape) && is_line(now.shape)) || is_same_shape;
     return is_like && can_change ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
-  }
-
-  CUgraphExecUpdateResult check_update(const GraphExec &exec, const Params &now) const override {
-    return is_green && !as<MemcpyParams>(now).is_green ? CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED
-                                                       : check_change(exec, now);
   }
 
   std::string describe(const DotNode &node) const override {
@@ -97,18 +94,18 @@ struct MemcpyParams : Params {
 };
 
 CUresult read_fields(const CUDA_MEMCPY3D &fields, CUcontext context, const Params *old, ParamsPtr &out) {
-  ContextPtr found;
+  ContextPtr owner;
   Side to{}, from{};
   Shape shape{};
-  SIM_RETURN_FAILURE(find_node_context(context, found));
+  SIM_RETURN_FAILURE(find_node_owner(context, owner));
   if (CUresult result = read_copy(fields, to, from, shape))
     return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_ERROR_INVALID_VALUE : result;
   bool is_freed = old == nullptr && (is_freed_by_its_graph(to.address) || is_freed_by_its_graph(from.address));
   if (shape.width == 0 || shape.height == 0 || shape.depth == 0 || is_freed)
     return CUDA_ERROR_INVALID_VALUE;
-  if (found != nullptr)
-    SIM_RETURN_FAILURE(check_copy_node(*found, to, from, shape));
-  out = make_memcpy(fields, found, to, from, shape);
+  if (owner != nullptr)
+    SIM_RETURN_FAILURE(check_copy_node(*home_of(owner), to, from, shape));
+  out = make_memcpy(fields, owner, to, from, shape);
   return CUDA_SUCCESS;
 }
 
@@ -152,8 +149,8 @@ CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams
 
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
   return set_one(type, hNode, [=](const Graph *into, const Params *old, ParamsPtr &out) {
-    const ContextPtr &context = as<MemcpyParams>(*old).context;
-    return reader(nodeParams, context != nullptr ? handle_of<CUcontext>(context->handle) : nullptr)(into, old, out);
+    const ContextPtr &owner = as<MemcpyParams>(*old).owner;
+    return reader(nodeParams, owner != nullptr ? handle_of<CUcontext>(owner->handle) : nullptr)(into, old, out);
   });
 }
 

@@ -8,10 +8,11 @@ namespace {
 constexpr CUgraphNodeType type = CU_GRAPH_NODE_TYPE_MEMSET;
 
 struct MemsetParams : Params {
-  MemsetParams(const CUDA_MEMSET_NODE_PARAMS_v2 &fields, ContextPtr context, const Side &to, const Shape &shape)
-      : fields(fields), context(std::move(context)), to(to), shape(shape) {}
+  MemsetParams(const CUDA_MEMSET_NODE_PARAMS_v2 &fields, const ContextPtr &owner, const Side &to, const Shape &shape)
+      : fields(fields), owner(owner), context(home_of(owner)), to(to), shape(shape) {}
 
   const CUDA_MEMSET_NODE_PARAMS_v2 fields;
+  const ContextPtr owner; /* can be a green context of `context` */
   const ContextPtr context;
   const Side to;
   const Shape shape;
@@ -31,7 +32,14 @@ struct MemsetParams : Params {
     return context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : check_fill_node(*context, to, shape, fields.elementSize);
   }
 
-  CUgraphExecUpdateResult check_change(const GraphExec &, const Params &other) const override {
+  CUgraphExecUpdateResult check_change(const GraphExec &exec, const ExecNode &node,
+                                       const Params &other) const override {
+    return owner == as<MemsetParams>(other).owner ? check_update(exec, node, other)
+                                                  : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+  }
+
+  /* Unlike a change of one node, an update may replace a fill of a green context. */
+  CUgraphExecUpdateResult check_update(const GraphExec &, const ExecNode &, const Params &other) const override {
     const MemsetParams &now = as<MemsetParams>(other);
     const CUDA_MEMSET_NODE_PARAMS_v2 &before = fields, &after = now.fields;
     bool is_line = before.height == 1 && after.height == 1;
@@ -57,20 +65,20 @@ struct MemsetParams : Params {
 
 CUresult read_fields(const CUDA_MEMSET_NODE_PARAMS_v2 &from, const Params *old, ParamsPtr &out) {
   CUDA_MEMSET_NODE_PARAMS_v2 fields = from;
-  ContextPtr context;
+  ContextPtr owner;
   Side to{MemoryKind::device, from.dst, from.pitch};
   Shape shape{0, from.height};
-  SIM_RETURN_FAILURE(find_node_context(from.ctx, context));
+  SIM_RETURN_FAILURE(find_node_owner(from.ctx, owner));
   bool is_size = from.elementSize == 1 || from.elementSize == 2 || from.elementSize == 4;
   if (!is_size || from.width == 0 || from.height == 0 ||
       __builtin_mul_overflow(from.width, size_t{from.elementSize}, &shape.width) ||
       (from.height > 1 && from.pitch < shape.width) || (old == nullptr && is_freed_by_its_graph(from.dst)))
     return CUDA_ERROR_INVALID_VALUE;
-  if (context != nullptr) {
-    SIM_RETURN_FAILURE(check_fill_node(*context, to, shape, from.elementSize));
-    fields.ctx = handle_of<CUcontext>(context->handle);
+  if (owner != nullptr) {
+    SIM_RETURN_FAILURE(check_fill_node(*home_of(owner), to, shape, from.elementSize));
+    fields.ctx = handle_of<CUcontext>(owner->handle);
   }
-  out = make_memset(fields, context, to, shape);
+  out = make_memset(fields, owner, to, shape);
   return CUDA_SUCCESS;
 }
 
@@ -96,9 +104,9 @@ const RegisterNodeType registered([] {
 
 } // namespace
 
-ParamsPtr make_memset(const CUDA_MEMSET_NODE_PARAMS_v2 &fields, const ContextPtr &context, const Side &to,
+ParamsPtr make_memset(const CUDA_MEMSET_NODE_PARAMS_v2 &fields, const ContextPtr &owner, const Side &to,
                       const Shape &shape) {
-  return std::make_shared<MemsetParams>(fields, context, to, shape);
+  return std::make_shared<MemsetParams>(fields, owner, to, shape);
 }
 
 namespace api {

@@ -18,12 +18,14 @@
  */
 namespace sim {
 
-/* The given context of a node or, if none is given, the current one. If no context is current, instantiation fails. */
-inline CUresult find_node_context(CUcontext handle, ContextPtr &out) {
-  if (handle != nullptr)
-    return find_context(handle, out);
-  out = home_of(current_context());
-  return CUDA_SUCCESS;
+/*
+ * The given context of a node, which can be green, or the current one if none is given. If no context is current,
+ * instantiation fails.
+ */
+inline CUresult find_node_owner(CUcontext handle, ContextPtr &out) {
+  ContextPtr home;
+  out = handle != nullptr ? state().contexts.find(value_of(handle)) : current_context();
+  return handle != nullptr ? find_context(handle, home) : CUDA_SUCCESS;
 }
 
 template <class Read>
