@@ -191,6 +191,12 @@ ROWS = (
     launch("17 pointers", "k17", ", *pointers17", 0.86),
     launch("17 Buffers", "k17", ", *buffers17", 0.95),
     launch("257 pointers", "k257", ", *pointers257", 0.56),
+    queued(
+        "launch, 1 pointer, a new LaunchConfig",
+        "launch(stream, LaunchConfig(grid=(2, 3, 1), block=(32, 1, 1), shmem_size=64), k1, pointer)",
+        ratio=0.90,
+        c=launch_in_c("k1"),
+    ),
     prepared("0 arguments", "k0", "", "prepared()"),
     prepared("1 pointer", "k1", ", pointer", "prepared(pointer)"),
     prepared("5 mixed", "k5", MIXED, "prepared(buffer, f32, i32, 3.0, u64)"),

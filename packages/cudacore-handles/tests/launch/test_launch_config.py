@@ -51,12 +51,15 @@ SMALL: dict[str, Any] = {"grid": 1, "block": 1}
         {"shmem_size": 0},
         {"shmem_size": 2**31 - 1},
         {"grid": (2**31 - 1) // 8, "cluster": 8},
+        {"priority": -(2**31)},
+        {"priority": 2**31 - 1},
     ],
 )
 def test_limits_are_allowed(limits: dict[str, Any]) -> None:
     """A configuration at the limit of what devices support would be refused."""
     config = LaunchConfig(**SMALL | limits)
     assert config.grid[0] >= 1
+    assert all(getattr(config, name) in (value, (value, 1, 1)) for name, value in limits.items())
 
 
 @pytest.mark.parametrize(
@@ -90,6 +93,7 @@ def test_limits_are_allowed(limits: dict[str, Any]) -> None:
         ({"shmem_size": True}, TypeError, "shmem_size must be an int"),
         ({"priority": "high"}, TypeError, r"LaunchConfig\.priority must be an int, not str"),
         ({"priority": 2**32}, ValueError, r"LaunchConfig\.priority is 4294967296"),
+        ({"priority": 2**64}, ValueError, r"LaunchConfig\.priority is 18446744073709551616"),
         ({"blocks": 1}, TypeError, "'blocks'; did you mean 'block'"),
         ({"x": 1}, TypeError, "'x'; it has grid, cluster, block, shmem_size, is_cooperative, program.*, priority$"),
     ],
@@ -113,7 +117,7 @@ def test_arguments_that_are_given_twice() -> None:
     with pytest.raises(TypeError, match=r"__init__\(\) got multiple values for argument 'grid'"):
         LaunchConfig(1, grid=2, block=1)  # type: ignore[misc]
     with pytest.raises(TypeError, match=r"__init__\(\) takes from 1 to 8 positional arguments but 9 were given"):
-        LaunchConfig(*[1] * 8)  # type: ignore[call-overload]
+        LaunchConfig(1, None, 1, 0, False, False, -1, 0)  # type: ignore[call-overload]
 
 
 class Square(LaunchConfig):
@@ -167,6 +171,7 @@ def test_arguments_come_in_the_order_of_cuda_core() -> None:
     assert (config.grid, config.cluster, config.block) == ((8, 2, 1), (2, 1, 1), (4, 4, 1))
     assert (config.shmem_size, config.is_cooperative, config.programmatic_stream_serialization) == (64, True, True)
     assert config.priority == -2
+    assert LaunchConfig((2, 3, 4), (5, 6, 7), 1).grid == (2, 3, 4)
 
 
 VARIANTS = [
@@ -187,6 +192,7 @@ def test_equality_hash_repr_pickle(config: LaunchConfig) -> None:
     same = eval(repr(config), {"LaunchConfig": LaunchConfig})
     for twin in (same, pickle.loads(pickle.dumps(config)), copy.deepcopy(config)):
         assert twin == config
+        assert not twin != config  # noqa: SIM202  the operator is tested
         assert hash(twin) == hash(config)
     assert [other for other in VARIANTS if other == config] == [config]
     assert config != "LaunchConfig"
@@ -247,6 +253,35 @@ def test_every_option_reaches_the_driver(run_on_sim: Any) -> None:
         seen = launched(grid=1, cluster=2, block=1, is_cooperative=True, programmatic_stream_serialization=True)
         assert (seen.cooperative, seen.programmatic, seen.cluster) == (True, True, (2, 1, 1))
     """)
+
+
+def test_queries_of_the_limit_of_shared_memory(run_on_sim: Any) -> None:
+    """A program whose launches need more memory each time, or alternate between devices, would query it each time."""
+    run_on_sim(
+        """
+        from cudacore_handles import Device, LaunchConfig, ObjectCode, launch
+        from kernel_sources import PTX
+
+        kernel = ObjectCode.from_ptx(PTX).get_kernel("nothing")
+        streams = [Device(number).context.create_stream() for number in (0, 1, 8)]
+
+        def queries(streams, *sizes):
+            before = sim.calls("cuKernelGetAttribute")
+            for size in sizes:
+                for stream in streams:
+                    launch(stream, LaunchConfig(grid=1, block=1, shmem_size=size), kernel)
+            return sim.calls("cuKernelGetAttribute") - before
+
+        assert queries(streams[:2], 1) > 0
+        assert queries(streams[:2], 2, 1024, 48 * 1024, 1) == 0
+        assert queries(streams[:2], 64 * 1024) > 0
+        assert queries(streams[:2], 60 * 1024, 64 * 1024) == 0
+        # What is known about one device is not used for another one.
+        assert queries(streams[2:], 64 * 1024) > 0
+        assert queries(streams[:1], 64 * 1024) > 0
+        """,
+        CUDACORE_SIM_DEVICES="9",
+    )
 
 
 # ---- launches with a configuration

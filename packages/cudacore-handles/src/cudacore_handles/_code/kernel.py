@@ -188,7 +188,8 @@ class Kernel(_native.KernelHandle, Closing, Made):
         By default, a kernel may use 48 KiB minus its static shared memory. More must be requested from the driver.
         """
         attributes = self.attributes[device]
-        if nbytes > attributes.max_dynamic_shared_size_bytes:
+        allowed = attributes.max_dynamic_shared_size_bytes
+        if nbytes > allowed:
             limit = attributes._max_dynamic_shared()
             if nbytes > limit:
                 raise ValueError(
@@ -196,7 +197,7 @@ class Kernel(_native.KernelHandle, Closing, Made):
                     f"memory on {device.name}"
                 )
             attributes._allow_dynamic_shared(nbytes)
-        self._set_shared_allowed(nbytes, device.device_id)
+        self._set_shared_allowed(max(nbytes, allowed), device.device_id)
 
     @property
     def attributes(self) -> KernelAttributes:

@@ -147,37 +147,22 @@ static Py_hash_t config_hash(PyObject *self) {
   return (Py_hash_t)(hash >> 1); /* never -1 */
 }
 
-static PyObject *extents(uint32_t x, uint32_t y, uint32_t z) {
-  const uint32_t each[] = {x, y, z};
+static PyObject *get_extents(PyObject *self, void *offset) {
+  static const uint32_t one[] = {1, 1, 1};
+  const cch_launch_config *c = &((config *)self)->config;
+  const uint32_t *each = (const uint32_t *)((const char *)c + (uintptr_t)offset);
+  const uint32_t *unit = each == c->grid && c->cluster[0] != 0 ? c->cluster : one; /* the library counts blocks */
+  if (each[0] == 0)                                                                /* there are no clusters */
+    return Py_NewRef(Py_None);
   PyObject *result = PyTuple_New(3);
   for (int i = 0; i < 3 && result != NULL; i++) {
-    PyObject *number = PyLong_FromUnsignedLong(each[i]);
+    PyObject *number = PyLong_FromUnsignedLong(each[i] / unit[i]);
     if (number == NULL)
       Py_CLEAR(result);
     else
       PyTuple_SetItem(result, i, number);
   }
   return result;
-}
-
-static PyObject *get_grid(PyObject *self, void *closure) {
-  (void)closure;
-  const cch_launch_config *c = &((config *)self)->config;
-  if (c->cluster[0] == 0)
-    return extents(c->grid[0], c->grid[1], c->grid[2]);
-  return extents(c->grid[0] / c->cluster[0], c->grid[1] / c->cluster[1], c->grid[2] / c->cluster[2]);
-}
-
-static PyObject *get_cluster(PyObject *self, void *closure) {
-  (void)closure;
-  const uint32_t *cluster = ((config *)self)->config.cluster;
-  return cluster[0] == 0 ? Py_NewRef(Py_None) : extents(cluster[0], cluster[1], cluster[2]);
-}
-
-static PyObject *get_block(PyObject *self, void *closure) {
-  (void)closure;
-  const uint32_t *block = ((config *)self)->config.block;
-  return extents(block[0], block[1], block[2]);
 }
 
 static PyObject *get_flag(PyObject *self, void *flag) {
@@ -202,9 +187,9 @@ static PyMemberDef config_members[] = {
 };
 
 static PyGetSetDef config_properties[] = {
-    {"grid", get_grid, NULL, DOC_Config_grid, NULL},
-    {"cluster", get_cluster, NULL, DOC_Config_cluster, NULL},
-    {"block", get_block, NULL, DOC_Config_block, NULL},
+    {"grid", get_extents, NULL, DOC_Config_grid, (void *)offsetof(cch_launch_config, grid)},
+    {"cluster", get_extents, NULL, DOC_Config_cluster, (void *)offsetof(cch_launch_config, cluster)},
+    {"block", get_extents, NULL, DOC_Config_block, (void *)offsetof(cch_launch_config, block)},
     {"is_cooperative", get_flag, NULL, DOC_Config_is_cooperative, (void *)CCH_LAUNCH_COOPERATIVE},
     {"programmatic_stream_serialization", get_flag, NULL, DOC_Config_programmatic_stream_serialization,
      (void *)CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION},

@@ -247,7 +247,7 @@ static PyObject *set_shared_allowed(PyObject *self, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "II:_set_shared_allowed", &bytes, &device))
     return NULL;
   /* One word, because launches on other threads read both. */
-  shared_set(&((kernel *)self)->shared, ((uint64_t)device + 1) << 32 | bytes);
+  shared_set(&((kernel *)self)->shared[device % SHARED_DEVICES], ((uint64_t)device + 1) << 32 | bytes);
   Py_RETURN_NONE;
 }
 

@@ -212,14 +212,16 @@ static inline unsigned char *scratch_for(const layout *params, unsigned char *st
 
 /* ---- launch.c ---- */
 
+enum { SHARED_DEVICES = 8 };
+
 typedef struct kernel {
   handle base;
   PyObject *name;         /* the kernel's name; NULL if it is not known */
   PyObject *layout_bytes; /* the bytes that `params` reads; set once, with `laid_out` */
   layout params;
   shared_word laid_out; /* whether the layout is known; it is set last, and never cleared */
-  /* The dynamic shared memory that was enabled, and 1 + the device on which it was, in the upper half */
-  shared_word shared;
+  /* Of some devices, the dynamic shared memory that is enabled, and 1 + the device in the upper half */
+  shared_word shared[SHARED_DEVICES];
 #ifdef Py_GIL_DISABLED
   shared_word swept; /* whether the launches that were in progress when the kernel was closed have ended */
   struct {
@@ -232,7 +234,7 @@ typedef struct kernel {
 static inline bool kernel_has_layout(const kernel *self) { return shared_get(&self->laid_out) != 0; }
 /* Returns whether this much dynamic shared memory was enabled on a device. */
 static inline bool kernel_allows(const kernel *self, unsigned bytes, int device) {
-  const uint64_t known = shared_get(&self->shared);
+  const uint64_t known = shared_get(&self->shared[(unsigned)device % SHARED_DEVICES]);
   return (uint32_t)known >= bytes && known >> 32 == (uint64_t)device + 1;
 }
 
