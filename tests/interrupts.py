@@ -44,7 +44,7 @@ class _Interrupt:
 
 def _is_in_finalizer(frame: FrameType | None) -> bool:
     """Return whether a finalizer has called the function of a frame. Python drops the exceptions of finalizers."""
-    while frame is not None and frame.f_code.co_name != "__del__":
+    while frame is not None and frame.f_code.co_name not in ("__del__", "_dropped"):
         frame = frame.f_back
     return frame is not None
 

@@ -11,17 +11,16 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cudacore_graph._capture import ALLOWED, MODES, BuilderKind, BuilderState, Capture, in_use, view_of
+from cudacore_graph._capture import ALLOWED, KIND_NAMES, STATE_NAMES, BuilderKind, BuilderState, Capture, in_use
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._definition import GraphDefinition
-from cudacore_graph._errors import check_begun, explain_loss
+from cudacore_graph._errors import explain_loss
 from cudacore_graph._graph import Graph, instantiate
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_graph.typing import CaptureModeName
 from cudacore_handles import PER_THREAD_DEFAULT_STREAM, ClosedError, CUDAError, Event, Stream
 from cudacore_handles._sdk import (
     Made,
-    adopt,
     as_integer,
     check,
     check_type,
@@ -30,10 +29,9 @@ from cudacore_handles._sdk import (
     lib,
     not_pickled,
     options_apart,
-    out_box,
 )
 from cudacore_handles._sdk import graph_native as _native
-from cudacore_handles._sdk.graph import Builder, Taken, take
+from cudacore_handles._sdk.graph import Builder, Taken, make_builder, take
 
 if TYPE_CHECKING:
     from cudacore_graph._option_dicts import GraphCompleteOptionsDict, GraphDebugPrintOptionsDict
@@ -66,44 +64,28 @@ class GraphBuilder(Builder, Made):
     """
 
     _made_by = "Device.create_graph_builder() or Stream.create_graph_builder()"
-    _kind = BuilderKind.PRIMARY
-    _state = BuilderState.CLOSED
-    _capture: Capture | None = None
-    _own: Stream | None = None  # the stream
-    # Another face of the stream, until building ends: work is submitted to it. A call that changes the state takes it.
-    _work: Stream | None = None
+    __slots__ = ("__weakref__",)
+    _own: Stream | None
+    _work: Stream | None
+    _capture: Capture | None
 
-    @classmethod
-    def _init(
-        cls, stream: Stream, kind: BuilderKind = BuilderKind.PRIMARY, capture: Capture | None = None
-    ) -> GraphBuilder:
-        """Make a builder of a stream. A fork gets the capture that it belongs to; a body gets a new capture."""
-        self = cls.__new__(cls)
-        self._own = view_of(stream)
-        self._work = view_of(stream)
-        self._kind = kind
-        self._capture = capture
-        self._state = BuilderState.NOT_STARTED
-        if kind is BuilderKind.FORKED:
-            self._take_work()
-        return self
+    if TYPE_CHECKING:
 
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        try:
-            self._close()  # nothing but a prepared launch can be using it
-        except Exception:
-            if not is_finalizing():  # at exit, functions that close() needs may not exist
-                raise
+        def begin_building(self, mode: CaptureModeName = "relaxed") -> GraphBuilder: ...
+        @property
+        def stream(self) -> Stream: ...
+        @property
+        def graph_definition(self) -> GraphDefinition: ...
 
     def __enter__(self) -> GraphBuilder:
-        if self._state is not BuilderState.CAPTURING:
+        if self._state != BuilderState.CAPTURING:
             self.begin_building()
         return self
 
     def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
         if exc_type is not None:
             self.close()
-        elif self._state is BuilderState.CAPTURING and self._kind is not BuilderKind.FORKED:
+        elif self._state == BuilderState.CAPTURING and self._kind != BuilderKind.FORKED:
             try:
                 self.end_building()
             except BaseException:
@@ -118,92 +100,18 @@ class GraphBuilder(Builder, Made):
         not_pickled(self, "a graph is of one process")
 
     def __repr__(self) -> str:
-        return f"<GraphBuilder {self._kind.value}, {'lost' if self._is_lost() else self._state.value}>"
+        return f"<GraphBuilder {KIND_NAMES[self._kind]}, {'lost' if self._is_lost else STATE_NAMES[self._state]}>"
 
-    def close(self) -> None:
-        """Release the stream, and the graph if it is incomplete. Closing a builder twice does nothing.
-
-        A capture in progress ends, and its graph is discarded. Builders that were split from this one are joined and
-        closed. Work that was captured into a conditional body remains in the body. Views of the graph, and graphs that
-        were made from it, remain valid. An exception in a ``with`` block closes the builder, too.
-        """
-        if self._state in (BuilderState.NOT_STARTED, BuilderState.CAPTURING):
-            with self._alone("close", self):
-                self._close()
-        else:
+    def _dropped(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Close a builder to which nothing refers any more, during its capture."""
+        try:
             self._close()
+        except Exception:
+            if not is_finalizing():  # at exit, functions that close() needs may not exist
+                raise
 
-    def _close(self) -> None:
-        state, self._state = self._state, BuilderState.CLOSED
-        if state is BuilderState.CLOSED:
-            return
-        self._take_no_work()
-        stream, self._own = self._own, None
-        capture, self._capture = self._capture, None
-        if (
-            state is BuilderState.CAPTURING
-            and self._kind is not BuilderKind.FORKED
-            and stream is not None
-            and capture is not None
-        ):
-            capture.close(stream)
-
-    def begin_building(self, mode: CaptureModeName = "relaxed") -> GraphBuilder:
-        """Begin to capture (cuStreamBeginCapture).
-
-        Parameters
-        ----------
-        mode : str, optional
-            Which unsafe calls the driver refuses during the capture: none (``"relaxed"``), those of this thread
-            (``"thread_local"``), or those of all threads (``"global"``). Default ``"relaxed"``, in which any thread can
-            end the capture. In the other modes, only the thread that began the capture can end it.
-
-        Returns
-        -------
-        GraphBuilder
-            This builder.
-
-        Raises
-        ------
-        ValueError
-            If `mode` is unknown.
-        RuntimeError
-            If building has begun already.
-        """
-        if not isinstance(mode, str) or mode not in MODES:
-            raise ValueError(f"mode is {mode!r}; it must be 'global', 'thread_local' or 'relaxed'")
-        with self._alone("begin building", self):
-            if self._state is not BuilderState.NOT_STARTED:
-                raise self._illegal("begin building")
-            own = self._own_stream()
-            if self._capture is None:
-                out = out_box("cch_graph")
-                check_begun(lib.cch_capture_begin(out, hold(own), MODES[mode]))
-                self._capture = Capture(adopt(GraphDefinition, out))
-            else:
-                check_begun(lib.cch_capture_begin_to(hold(self._capture.graph), hold(own), MODES[mode]))
-            if mode != "relaxed" or own == PER_THREAD_DEFAULT_STREAM:
-                self._capture.thread = threading.get_ident()
-            self._capture.mode = mode
-            self._take_work()
-        return self
-
-    def end_building(self) -> GraphBuilder:
-        """End the capture (cuStreamEndCapture): the graph is complete.
-
-        Returns
-        -------
-        GraphBuilder
-            This builder.
-
-        Raises
-        ------
-        RuntimeError
-            If builders that were split from this one are not joined, or if the mode binds the capture to another
-            thread. The builder continues to build.
-        CUDAError
-            If the capture was invalidated by an operation that is not allowed in it. The builder is then closed.
-        """
+    def _end(self, status: int | None = None) -> GraphBuilder:
+        """End building if that takes more than one call, or raise the error for the status of that call."""
         capture = self._capturing("end building", forked=False, lost=True)
         if capture.thread not in (None, threading.get_ident()):
             raise RuntimeError(
@@ -211,18 +119,22 @@ class GraphBuilder(Builder, Made):
                 "stream that is not the per-thread default stream, can be ended on any"
             )
         with self._alone("end building", self):
-            capture.end_waiting()
-            unjoined = list(capture.unjoined.values())  # forks on other threads change the dict
-            if unjoined and capture.graph.is_valid:
-                raise RuntimeError(f"cannot end building: {capture.describe_forks(unjoined)}")
-            known = bool(capture.failures)
             stream = self._own_stream()
-            status = capture.end(capture.graph, stream)
+            known = bool(capture.failures)
+            if status is None:
+                capture.end_waiting()
+                unjoined = list(capture.unjoined.values())  # forks on other threads change the dict
+                if unjoined and capture.graph.is_valid:
+                    raise RuntimeError(f"cannot end building: {capture.describe_forks(unjoined)}")
+                known = bool(capture.failures)
+                status = capture.end(capture.graph, stream)
+            else:
+                capture.note(capture.graph, status)
             try:
                 check(status)
             except CUDAError as error:
                 if not capture.graph.is_valid:  # otherwise the capture continues
-                    self._state = BuilderState.ENDED  # so that close() does not end the capture again
+                    self._ended()  # so that close() does not end the capture again
                     capture.close_forks(stream)
                     self._close()
                     if known:
@@ -230,8 +142,7 @@ class GraphBuilder(Builder, Made):
                     else:
                         explain_loss(error, capture.mode)
                 raise
-            self._state = BuilderState.ENDED
-            self._take_no_work()
+            self._ended()
         return self
 
     @options_apart("GraphCompleteOptions")
@@ -248,7 +159,7 @@ class GraphBuilder(Builder, Made):
         RuntimeError
             If building has not ended.
         """
-        if self._kind is not BuilderKind.PRIMARY or self._state is not BuilderState.ENDED:
+        if self._kind != BuilderKind.PRIMARY or self._state != BuilderState.ENDED:
             raise self._illegal("complete the graph")
         return instantiate(self._finished("complete the graph"), options, self._own_stream())
 
@@ -292,7 +203,7 @@ class GraphBuilder(Builder, Made):
             try:
                 for stream in streams:
                     stream.wait(own)
-                    forks.append(GraphBuilder._init(stream, BuilderKind.FORKED, capture))
+                    forks.append(make_builder(stream, BuilderKind.FORKED, capture))
                     capture.unjoined[stream] = weakref.ref(forks[-1])
             except BaseException:
                 if forks:  # the caller does not get the forks, and so could not join them
@@ -328,7 +239,7 @@ class GraphBuilder(Builder, Made):
         captures = [builder._capturing("join") for builder in graph_builders]
         if any(capture is not captures[0] for capture in captures):
             raise ValueError("join() takes builders of one graph: those that split() made of each other")
-        rest = next((b for b in graph_builders if b._kind is not BuilderKind.FORKED), graph_builders[0])
+        rest = next((b for b in graph_builders if b._kind != BuilderKind.FORKED), graph_builders[0])
         with rest._alone("join", *graph_builders):
             rest._join([builder for builder in graph_builders if builder is not rest], captures[0])
         return rest
@@ -353,7 +264,7 @@ class GraphBuilder(Builder, Made):
         """
         if self._capture is None or self._state in (BuilderState.ENDED, BuilderState.CLOSED):
             raise self._illegal("create a condition")
-        if self._is_lost():
+        if self._is_lost:
             raise self._lost("create a condition")
         return create_condition(self._capture.graph, default_value, self._own_stream())
 
@@ -469,20 +380,9 @@ class GraphBuilder(Builder, Made):
         streams = [context.create_stream() for _ in range(bodies if possible else 0)]
         node = self._add("add a conditional node", kind, condition, *count)
         return tuple(
-            GraphBuilder._init(stream, BuilderKind.CONDITIONAL_BODY, Capture(body, capture))
+            make_builder(stream, BuilderKind.CONDITIONAL_BODY, Capture(body, capture))
             for stream, body in zip(streams, node.branches, strict=True)
         )
-
-    def _take_work(self) -> None:
-        # With the per-thread default stream, `_stream` stays None, so that each use calls _accept_work(), which checks
-        # the thread.
-        self._stream = None if self._own == PER_THREAD_DEFAULT_STREAM else self._work
-        self._state = BuilderState.CAPTURING
-
-    def _take_no_work(self) -> None:
-        work, self._work, self._stream = self._work, None, None
-        if work is not None:
-            work.close()
 
     @staticmethod
     def _alone(what: str, *builders: GraphBuilder) -> Taken:
@@ -490,11 +390,15 @@ class GraphBuilder(Builder, Made):
         # No variable has the result: after a KeyboardInterrupt, the traceback would keep it.
         return take(tuple(builder._work for builder in builders)) or _fail(what, builders)
 
+    def _refusal(self, what: str) -> RuntimeError:
+        """Make the exception for a call that cannot have the builder for itself."""
+        return self._illegal(what) if self._work is None else in_use(what)  # without it, the state does not change
+
     def _accept_work(self) -> Stream:
         """Return the stream that work is captured from; raise an error if the work would run at once."""
-        if self._state is BuilderState.CLOSED:
+        if self._state == BuilderState.CLOSED:
             raise closed(self)
-        if self._state is not BuilderState.CAPTURING:
+        if self._state != BuilderState.CAPTURING:
             raise RuntimeError(f"{self._illegal('take work')}; GraphBuilder.stream takes work that is to run at once")
         self._check_thread("take work")
         work = self._work
@@ -514,17 +418,13 @@ class GraphBuilder(Builder, Made):
                 "a stream of Device.create_stream() is the same one on all threads"
             )
 
-    def _is_lost(self) -> bool:
-        """Return whether the graph was lost because the capture of another builder of this graph failed."""
-        return self._state is BuilderState.CAPTURING and self._capture is not None and not self._capture.graph.is_valid
-
     def _capturing(self, what: str, *, forked: bool = True, lost: bool = False) -> Capture:
         """Return the capture, or raise an error that explains why the operation is not possible."""
-        if self._state is not BuilderState.CAPTURING or self._capture is None:
+        if self._state != BuilderState.CAPTURING or self._capture is None:
             raise self._illegal(what)
-        if not forked and self._kind is BuilderKind.FORKED:
+        if not forked and self._kind == BuilderKind.FORKED:
             raise self._illegal(what)
-        if not lost and self._is_lost():
+        if not lost and self._is_lost:
             raise self._lost(what)
         if not lost:  # otherwise, ending the capture reports the problem
             self._check_thread(what)
@@ -532,7 +432,7 @@ class GraphBuilder(Builder, Made):
 
     def _finished(self, what: str) -> GraphDefinition:
         """Return the complete graph, or raise an error that explains why the operation is not possible."""
-        if self._kind is BuilderKind.FORKED or self._state is not BuilderState.ENDED or self._capture is None:
+        if self._kind == BuilderKind.FORKED or self._state != BuilderState.ENDED or self._capture is None:
             raise self._illegal(what)
         self._capture.end_waiting()
         return self._capture.graph
@@ -544,11 +444,16 @@ class GraphBuilder(Builder, Made):
 
     def _illegal(self, what: str) -> RuntimeError:
         """Make the exception for a call that the state does not allow."""
-        kind, state = self._kind, self._state  # another thread may close the builder meanwhile
-        if state is BuilderState.CLOSED:
-            joined = " (joined builders are)" if kind is BuilderKind.FORKED else ""
+        kind, state = (
+            BuilderKind(self._kind),
+            BuilderState(self._state),
+        )  # another thread may close the builder meanwhile
+        if state == BuilderState.CLOSED:
+            joined = " (joined builders are)" if kind == BuilderKind.FORKED else ""
             return ClosedError(f"cannot {what}: this GraphBuilder has been closed{joined}; make a new one")
-        return RuntimeError(f"cannot {what}: this {kind.value} GraphBuilder is {state.value}; {ALLOWED[kind, state]}")
+        return RuntimeError(
+            f"cannot {what}: this {KIND_NAMES[kind]} GraphBuilder is {STATE_NAMES[state]}; {ALLOWED[kind, state]}"
+        )
 
     def _own_stream(self) -> Stream:
         stream = self._own
@@ -556,43 +461,9 @@ class GraphBuilder(Builder, Made):
             raise closed(self)
         return stream
 
-    @property
-    def stream(self) -> Stream:
-        """Stream: The stream that is captured. Closing this object does not affect the builder."""
-        return view_of(self._own_stream())
-
-    @property
-    def is_closed(self) -> bool:
-        """bool: Whether the builder was closed or joined."""
-        return self._state is BuilderState.CLOSED
-
-    @property
-    def is_building(self) -> bool:
-        """bool: Whether the builder is capturing. False if another capture into the graph has failed."""
-        return self._state is BuilderState.CAPTURING and not self._is_lost()
-
-    @property
-    def is_join_required(self) -> bool:
-        """bool: Whether the builder was split from another one, and must be joined before the other ends building."""
-        return self._kind is BuilderKind.FORKED
-
-    @property
-    def graph_definition(self) -> GraphDefinition:
-        """GraphDefinition: A view of the graph, with which nodes can be added. It outlives the builder.
-
-        A primary builder has it after :meth:`end_building`. The builder of a conditional body also has it before
-        :meth:`begin_building`, so that the body can be built with the view alone. A forked builder never has it.
-        """
-        ready = self._state is BuilderState.ENDED or (
-            self._state is BuilderState.NOT_STARTED and self._kind is BuilderKind.CONDITIONAL_BODY
-        )
-        if not ready or self._kind is BuilderKind.FORKED or self._capture is None:
-            raise self._illegal("give the graph's definition")
-        return view_of(self._capture.graph)
+    def _closed(self, _: str) -> ClosedError:
+        return closed(self)
 
 
 def _fail(what: str, builders: Sequence[GraphBuilder]) -> NoReturn:
-    for builder in builders:
-        if builder._work is None:  # the state does not change any more
-            raise builder._illegal(what)
-    raise in_use(what)
+    raise next((builder._refusal(what) for builder in builders if builder._work is None), in_use(what))

@@ -5,43 +5,41 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from enum import Enum
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from cudacore_handles import Stream
-from cudacore_handles._sdk import Face, hold, last_error, lib, share
+from cudacore_handles._sdk import hold, last_error, lib
+from cudacore_handles._sdk.graph import CaptureBase
 
 if TYPE_CHECKING:
     from cudacore_graph._builder import GraphBuilder
     from cudacore_graph._definition import GraphDefinition
 
 
-class BuilderKind(Enum):
-    """The kinds of graphs that builders build, with their names in messages."""
+class BuilderKind(IntEnum):
+    """The kinds of graphs that builders build. The extension module has the same numbers."""
 
-    PRIMARY = "primary"
-    FORKED = "forked"
-    CONDITIONAL_BODY = "conditional-body"
-
-
-class BuilderState(Enum):
-    """The states of a builder, with their names in messages."""
-
-    NOT_STARTED = "not building yet"
-    CAPTURING = "building"
-    ENDED = "not building any more"
-    CLOSED = "closed"
+    PRIMARY = 0
+    FORKED = 1
+    CONDITIONAL_BODY = 2
 
 
-# The modes of captures by their names.
-MODES = {
-    "global": lib.CCH_CAPTURE_GLOBAL,
-    "thread_local": lib.CCH_CAPTURE_THREAD_LOCAL,
-    "relaxed": lib.CCH_CAPTURE_RELAXED,
-}
+class BuilderState(IntEnum):
+    """The states of a builder. The extension module has the same numbers."""
+
+    CLOSED = 0
+    NOT_STARTED = 1
+    CAPTURING = 2
+    ENDED = 3
+
+
+# The names of kinds and states in messages, by number.
+KIND_NAMES = ("primary", "forked", "conditional-body")
+STATE_NAMES = ("closed", "not building yet", "building", "not building any more")
 
 # Which operations are allowed next, by kind and state.
-ALLOWED = {
+ALLOWED: dict[tuple[int, int], str] = {
     (BuilderKind.PRIMARY, BuilderState.NOT_STARTED): "call begin_building() first",
     (BuilderKind.PRIMARY, BuilderState.CAPTURING): "add work, then call end_building()",
     (BuilderKind.PRIMARY, BuilderState.ENDED): (
@@ -63,34 +61,28 @@ def in_use(what: str) -> RuntimeError:
     )
 
 
-def view_of(face: Face) -> Face:
-    """Return a second face for the same box, which stays open if the first one is closed."""
-    return share(type(face), hold(face))
-
-
-class Capture:
+class Capture(CaptureBase):
     """The capture of a graph. A builder shares it with the builders that were split from it."""
 
-    def __init__(self, graph: GraphDefinition, outer: Capture | None = None) -> None:
-        """`outer` is the capture of the graph that contains the body `graph`."""
-        self.graph = graph
-        self.mode = "relaxed"
-        self.is_body = outer is not None
-        # The thread that must end the capture; None if any thread can.
-        self.thread: int | None = None
-        # Maps the stream of each fork that is not joined to the fork. If such a stream is destroyed, the capture fails.
-        self.unjoined: dict[Stream, weakref.ref[GraphBuilder]] = {}
-        # All captures into a graph share these lists, because all are lost if one of them fails: why captures failed,
-        # and the graphs and streams of closed builders whose captures only another thread can end.
-        self.failures: list[str] = outer.failures if outer is not None else []
-        self.waiting: list[tuple[GraphDefinition, Stream]] = outer.waiting if outer is not None else []
+    __slots__ = ()
+    graph: GraphDefinition
+    # Maps the stream of each fork that is not joined to the fork. If such a stream is destroyed, the capture fails.
+    unjoined: dict[Stream, weakref.ref[GraphBuilder]]
+    # All captures into a graph share these lists, because all are lost if one of them fails: why captures failed, and
+    # the graphs and streams of closed builders whose captures only another thread can end.
+    failures: list[str]
+    waiting: list[tuple[GraphDefinition, Stream]]
 
     def end(self, graph: GraphDefinition, stream: Stream) -> int:
         """End this capture, or another one of the graph, and return the library's status."""
         status: int = lib.cch_capture_end(hold(graph), hold(stream))
+        self.note(graph, status)
+        return status
+
+    def note(self, graph: GraphDefinition, status: int) -> None:
+        """Note why a capture failed, if its graph is lost."""
         if status and not graph.is_valid and not self.failures:
             self.failures.append(str(last_error(status)))
-        return status
 
     def end_waiting(self) -> None:
         """End the captures of closed builders that this thread can end."""

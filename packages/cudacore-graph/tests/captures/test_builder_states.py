@@ -80,6 +80,17 @@ class TestStates:
             with pytest.raises(ch.ClosedError, match="GraphBuilder has been closed"):
                 call()
 
+    def test_never_initialised(self) -> None:
+        """An object without a stream would crash the interpreter, or appear to be open."""
+        builder: Any = cg.GraphBuilder.__new__(cg.GraphBuilder)
+        assert builder.is_closed
+        assert not builder.is_building
+        calls = (builder.begin_building, builder.end_building, builder.complete, lambda: builder.stream)
+        for call in (*calls, lambda: builder.graph_definition, lambda: builder.split(2)):
+            with pytest.raises(ch.ClosedError, match="has been closed"):
+                call()
+        builder.close()
+
     def test_closed_while_a_call_is_refused(self, stream: ch.Stream) -> None:
         """If another thread closed the builder, the error would be a KeyError, or say what a closed builder can do."""
 

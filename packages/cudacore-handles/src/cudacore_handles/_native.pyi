@@ -8,6 +8,8 @@ from cudacore_handles.typing import IsStreamType, KernelArgumentType
 
 _H = TypeVar("_H", bound=Handle)
 _T = TypeVar("_T")
+_C = TypeVar("_C", bound=CaptureBase)
+_G = TypeVar("_G", bound=Builder)
 _M = TypeVar("_M", bound=TensorMapHandle)
 _V = TypeVar("_V", bound=ViewHandle)
 _B = TypeVar("_B", bound=BufferHandle)
@@ -398,11 +400,109 @@ class Taken:
 def take(streams: tuple[StreamHandle | None, ...], /) -> Taken | None:
     """Take streams, or return None if one of them is missing, closed or in use."""
 
+class CaptureBase:
+    """The base of Capture."""
+
+    def __new__(cls: type[_C], graph: Handle, outer: CaptureBase = ...) -> _C: ...
+    graph: Any
+    mode: Any
+    thread: int | None  # the thread that must end the capture; None if any thread can
+    unjoined: Any
+    failures: Any
+    waiting: Any
+    is_body: bool
+
 class Builder:
     """The base of GraphBuilder: an object that is accepted wherever a stream is."""
 
-    _stream: Any  # set by GraphBuilder, which also defines _accept_work()
-    def _accept_work(self) -> Any: ...
+    @property
+    def _stream(self) -> Any: ...
+    @property
+    def _own(self) -> Any: ...
+    @property
+    def _work(self) -> Any: ...
+    @property
+    def _capture(self) -> Any: ...
+    @property
+    def _kind(self) -> int: ...
+    @property
+    def _state(self) -> int:
+        """int: The state; GraphBuilder has the enumeration."""
+    @property
+    def _is_lost(self) -> bool:
+        """bool: Whether the graph was lost because the capture of another builder of this graph failed."""
+    def begin_building(self: _G, mode: Any = "relaxed") -> _G:
+        """Begin to capture (cuStreamBeginCapture).
+
+        Parameters
+        ----------
+        mode : str, optional
+            Which unsafe calls the driver refuses during the capture: none (``"relaxed"``), those of this thread
+            (``"thread_local"``), or those of all threads (``"global"``). Default ``"relaxed"``, in which any thread can
+            end the capture. In the other modes, only the thread that began the capture can end it.
+
+        Returns
+        -------
+        GraphBuilder
+            This builder.
+
+        Raises
+        ------
+        ValueError
+            If `mode` is unknown.
+        RuntimeError
+            If building has begun already.
+        """
+    def end_building(self: _G) -> _G:
+        """End the capture (cuStreamEndCapture): the graph is complete.
+
+        Returns
+        -------
+        GraphBuilder
+            This builder.
+
+        Raises
+        ------
+        RuntimeError
+            If builders that were split from this one are not joined, or if the mode binds the capture to another
+            thread. The builder continues to build.
+        CUDAError
+            If the capture was invalidated by an operation that is not allowed in it. The builder is then closed.
+        """
+    def close(self) -> None:
+        """Release the stream, and the graph if it is incomplete. Closing a builder twice does nothing.
+
+        A capture in progress ends, and its graph is discarded. Builders that were split from this one are joined and
+        closed. Work that was captured into a conditional body remains in the body. Views of the graph, and graphs that
+        were made from it, remain valid. An exception in a ``with`` block closes the builder, too.
+        """
+    def _close(self) -> None:
+        """Close the builder, which another thread cannot use."""
+    def _ended(self) -> None:
+        """Take no more work, because building has ended."""
+    @property
+    def stream(self) -> Any:
+        """Stream: The stream that is captured. Closing this object does not affect the builder."""
+    @property
+    def is_closed(self) -> bool:
+        """bool: Whether the builder was closed or joined."""
+    @property
+    def is_building(self) -> bool:
+        """bool: Whether the builder is capturing. False if another capture into the graph has failed."""
+    @property
+    def is_join_required(self) -> bool:
+        """bool: Whether the builder was split from another one, and must be joined before the other ends building."""
+    @property
+    def graph_definition(self) -> Any:
+        """GraphDefinition: A view of the graph, with which nodes can be added. It outlives the builder.
+
+        A primary builder has it after :meth:`end_building`. The builder of a conditional body also has it before
+        :meth:`begin_building`, so that the body can be built with the view alone. A forked builder never has it.
+        """
+    def _accept_work(self) -> Any: ...  # only GraphBuilder has it
+
+def make_builder(stream: StreamHandle, kind: int = 0, capture: CaptureBase | None = None, /) -> Any:
+    """Make a GraphBuilder of a stream. A fork gets the capture that it belongs to; a body gets a new capture."""
 
 def adopt_node(address_of_out: int, /) -> Any:
     """Return the node for the box in an out-parameter, and take the reference out of it."""

@@ -14,7 +14,7 @@ from cudacore_handles._base.driver_calls import call_driver, query_driver
 from cudacore_handles._base.errors import check, closed, no_buffer, result_of
 from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.names import check_type
-from cudacore_handles._base.siblings import graph_package, upper_package
+from cudacore_handles._base.siblings import upper_package
 from cudacore_handles._base.suggest import options_apart
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
@@ -362,8 +362,7 @@ class Device:
 
     def create_graph_builder(self) -> GraphBuilder:
         """Create a graph builder that captures its own stream. Needs the package ``cudacore-graph``."""
-        builder: GraphBuilder = graph_package().GraphBuilder._init(stream=self.create_stream())
-        return builder
+        return _native.make_builder(self.create_stream())
 
     def _retain(self) -> Context:
         out = out_box("cch_context")

@@ -12,9 +12,21 @@ from cudacore_handles._memory.fill import fill_pattern
 from cudacore_handles._memory.out_of_memory import explained
 from cudacore_handles._memory.pool import Pool
 from cudacore_handles._memory.resource import AccessibleMemoryResource
-from cudacore_handles._native import HAS_VALUE, UNSIGNED, Builder, Taken, allocate, connect, pack, register, take
+from cudacore_handles._native import (
+    HAS_VALUE,
+    UNSIGNED,
+    Builder,
+    CaptureBase,
+    Taken,
+    allocate,
+    connect,
+    make_builder,
+    pack,
+    register,
+    take,
+)
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
 
 # The functions of the library that only cudacore-graph calls; tools/generate_cffi.py binds what is named here:
-# cch_array_wrap, cch_capture_begin, cch_capture_begin_to, cch_capture_end, cch_capture_gather, cch_capture_join,
+# cch_array_wrap, cch_capture_end, cch_capture_gather, cch_capture_join,
 # cch_graph_clone, cch_graph_create, cch_graph_debug_dot_print, cch_graph_node_context, cch_graph_node_read

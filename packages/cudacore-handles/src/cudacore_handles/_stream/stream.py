@@ -125,10 +125,7 @@ class Stream(_native.StreamHandle, Closing, Made):
 
     def create_graph_builder(self) -> GraphBuilder:
         """Create a graph builder that captures this stream. Needs the package ``cudacore-graph``."""
-        if self.is_closed:
-            raise closed(self)
-        builder: GraphBuilder = graph_package().GraphBuilder._init(stream=self)
-        return builder
+        return _native.make_builder(self)
 
     def async_done(self) -> asyncio.Future[Stream]:
         """Return a future of the running asyncio event loop that is set when the stream's present work is done.
@@ -279,4 +276,5 @@ _native.connect(
     raise_not_elapsed=raise_not_elapsed,
     host_function=host_function,
     show_printed=_show_printed,
+    graph_package=graph_package,
 )

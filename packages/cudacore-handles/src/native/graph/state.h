@@ -8,6 +8,9 @@
 
 #define GRAPH_FACES(X)                                                                                                 \
   X(graph, graph)             /* the class GraphDefinition */                                                          \
+  X(graph, builder)           /* the class GraphBuilder */                                                             \
+  X(graph, capture)           /* the class Capture */                                                                  \
+  X(graph, not_begun)         /* (status): raises for a capture that could not begin */                                \
   X(graph, adjacency)         /* the class AdjacencySetProxy */                                                        \
   X(graph, condition)         /* the class GraphCondition */                                                           \
   X(graph, node_classes)      /* a tuple of the subclasses of GraphNode, by node_params.class */                       \

@@ -54,7 +54,13 @@ static inline PyObject *stream_face(const state *st, cch_stream *box) {
 
 /* A graph builder, which can be passed in place of its stream. */
 typedef struct builder {
-  PyObject_HEAD PyObject *stream; /* NULL or None once the builder has no stream */
+  PyObject_HEAD const state *st; /* NULL in an object that builder_make() has not made */
+  PyObject *stream;              /* the stream that takes work; NULL if the builder takes no work, or must be asked */
+  PyObject *own;                 /* the stream, until the builder is closed */
+  PyObject *work;                /* another face of it, until building ends: a call that changes the state takes it */
+  PyObject *capture;
+  int kind;
+  shared_word state;
 } builder;
 
 int add_builder_type(PyObject *module, state *st);
