@@ -127,6 +127,7 @@ def test_the_constructor_in_python(cls: Any) -> None:
     defaults = [field.default for field in fields]
     assert cls() == cls(*defaults) == cls(**dict(zip(cls.__dataclass_fields__, defaults, strict=True)))
     assert repr(cls()) == repr(cls(*defaults))
+    assert not vars(cls())  # the constructor, which takes longer, was not called
     assert pickle.loads(pickle.dumps(cls())) == copy.deepcopy(cls()) == cls()
     assert list(inspect.signature(cls).parameters) == [field.name for field in fields]
     with pytest.raises(TypeError, match="got an unexpected keyword argument 'nope'"):

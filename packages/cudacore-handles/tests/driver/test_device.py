@@ -258,6 +258,12 @@ def test_the_memory_resource_is_not_of_another_device(
     assert device.memory_resource is memory_resource
 
 
+@pytest.mark.parametrize("name", ["compute_capability", "properties", "resources", "uuid"])
+def test_constants_are_made_once(device: ch.Device, name: str) -> None:
+    """A program that reads a constant of a device in a loop would call the driver each time."""
+    assert getattr(device, name) is getattr(device, name)
+
+
 def test_default_stream(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The default stream would not be the one that the environment selects."""
     name = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"

@@ -51,8 +51,9 @@ def options_apart(name: str) -> Callable[[_F], _F]:
 
         @wraps(function)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not args and not kwargs:
-                return function(self)  # passing the arguments on would take longer than most methods
+            # Usually there are only options. Passing all arguments on would take longer than most methods.
+            if not args and len(kwargs) <= ("options" in kwargs):
+                return function(self, options=kwargs["options"]) if kwargs else function(self)
             for given in kwargs:
                 if given not in known:
                     where = suggestion(given, known) or f"; options are given as {options}={name}({given}=...)"

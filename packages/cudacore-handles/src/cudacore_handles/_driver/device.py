@@ -131,11 +131,14 @@ class Device:
     32
     """
 
-    __slots__ = ("__weakref__", "_id", "_primary", "_properties", "_resources")
+    __slots__ = ("__weakref__", "_capability", "_id", "_primary", "_properties", "_resources", "_uuid")
     _id: int
     _primary: Context | None  # retained at first use
+    # Made at first use.
     _properties: DeviceProperties | None
     _resources: DeviceResources | None
+    _capability: ComputeCapability | None
+    _uuid: str | None
 
     def __new__(cls, device_id: Device | int | None = None) -> Device:
         if device_id is None:
@@ -422,10 +425,12 @@ class Device:
     @property
     def uuid(self) -> str:
         """str: The device's UUID, in the form 8-4-4-4-12 (cuDeviceGetUuid)."""
-        out = ffi.new("unsigned char[16]")
-        call_driver("cuDeviceGetUuid", out, self._id)
-        digits = bytes(out).hex()
-        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        if self._uuid is None:
+            out = ffi.new("unsigned char[16]")
+            call_driver("cuDeviceGetUuid", out, self._id)
+            digits = bytes(out).hex()
+            self._uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        return self._uuid
 
     @property
     def pci_bus_id(self) -> str:
@@ -459,8 +464,10 @@ class Device:
     @property
     def compute_capability(self) -> ComputeCapability:
         """ComputeCapability: The version of the device's architecture, such as ``(9, 0)``."""
-        properties = self.properties
-        return ComputeCapability(properties.compute_capability_major, properties.compute_capability_minor)
+        if self._capability is None:
+            found = self.properties
+            self._capability = ComputeCapability(found.compute_capability_major, found.compute_capability_minor)
+        return self._capability
 
     @property
     def arch(self) -> str:
@@ -517,7 +524,7 @@ def _find(device_id: object) -> Device:
         raise ValueError(f"device_id must be {bounds}, got {ordinal}: this machine has {devices}")
     device = object.__new__(Device)
     device._id = ordinal
-    device._primary = device._properties = device._resources = None
+    device._primary = device._properties = device._resources = device._capability = device._uuid = None
     return _devices.setdefault(ordinal, device)
 
 

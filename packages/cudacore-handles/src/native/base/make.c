@@ -57,10 +57,11 @@ static PyObject *make_options(const state *st, PyObject *cls, PyObject *args, Py
 }
 
 static PyObject *call_class(PyObject *cls, PyObject *args, PyObject *named) {
-  const state *st = state_of_type(Py_TYPE(cls));
+  const state *st = PyType_GetModuleState(Py_TYPE(cls));
   PyObject *made = st != NULL ? make_options(st, cls, args, named) : NULL;
-  if (made != NULL || PyErr_Occurred())
+  if (made != NULL || (st != NULL && PyErr_Occurred()))
     return made;
+  PyErr_Clear(); /* the class of the class is derived from this module's */
   ternaryfunc call = (ternaryfunc)PyType_GetSlot(&PyType_Type, Py_tp_call);
   return call(cls, args, named);
 }

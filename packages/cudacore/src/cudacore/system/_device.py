@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from cudacore.system._clocks import EVENT_REASONS, ClockInfo
 from cudacore.system._cooling import CoolerInfo, FanInfo, Temperature
@@ -85,12 +85,13 @@ class Device:
     def __init__(
         self, *, index: int | None = None, uuid: bytes | str | None = None, pci_bus_id: bytes | str | None = None
     ) -> None:
-        if sum(given is not None for given in (index, uuid, pci_bus_id)) != 1:
+        if (index is None) + (uuid is None) + (pci_bus_id is None) != 2:
             raise ValueError("Device needs exactly one of index, uuid and pci_bus_id")
         if index is not None:
-            if not isinstance(index, SupportsIndex):
-                raise TypeError(f"index must be an int, not {type(index).__name__}")
-            index = operator.index(index)
+            try:  # isinstance(index, SupportsIndex) takes longer than NVML
+                index = operator.index(index)
+            except TypeError:
+                raise TypeError(f"index must be an int, not {type(index).__name__}") from None
             if index < 0:
                 raise ValueError(f"index must be at least 0, not {index}")
             handle = int(call("device_get_handle_by_index_v2", index))
