@@ -81,6 +81,17 @@ class TestKernel:
         with pytest.raises(TypeError, match="argument 0: a float cannot fill a parameter of 8 bytes that is a pointer"):
             node.update(args=(1.5,))
 
+    @pytest.mark.cuda_sim
+    def test_kernels_of_nodes_have_a_layout(self, definition: cg.GraphDefinition, cuda_sim: Any) -> None:
+        """Each update of a node would ask the driver for the kernel's parameters, and read its signature again."""
+        kernel = ch.ObjectCode.from_ptx(SCALE).get_kernel("_Z5scalePf")
+        node = definition.launch(ONE, kernel, None)
+        assert node.kernel._layout == kernel._layout is not None
+        before = [cuda_sim.calls(name) for name in ("cuKernelGetParamInfo", "cuKernelGetName")]
+        node.update(None)
+        assert node.kernel.num_arguments == ch.Kernel.from_handle(kernel._raw).num_arguments == 1
+        assert [cuda_sim.calls(name) for name in ("cuKernelGetParamInfo", "cuKernelGetName")] == before
+
     def test_arguments(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
         """The arguments of a node could not be read, or would be those of another node or of an earlier update."""
 

@@ -127,23 +127,28 @@ class Kernel(_native.KernelHandle, Closing, Made):
 
     def _query_layout(self, context: Context) -> bytes:
         """Query the kernel's parameters from the driver, in the given context; store and return the layout."""
-        out, count = ffi.new("const cch_param **"), ffi.new("size_t *")
-        kernel = hold(self)
-        check(lib.cch_kernel_params(out, count, kernel, hold(context)))
-        params = out[0][0 : count[0]]
-        # The kernel of a node, which knows no code, has the name and signature that an earlier object for it had.
-        symbol, signature = getattr(self, "_known", (None, None))
-        noted = ffi.new("const char **")
-        given = ffi.NULL if symbol is None else f"{symbol} {signature or ''}".encode()
-        check(lib.cch_kernel_signature(noted, kernel, given))
-        if noted[0]:
-            symbol, _, signature = ffi.string(noted[0]).decode().partition(" ")
-        else:
-            symbol = self._symbol()  # of a borrowed kernel
-        self._layout = pack_layout(parameters_of(symbol, signature, [(p.offset, p.size) for p in params]))
+        found = self._keep_layout(None)
+        if found is None:
+            out, count = ffi.new("const cch_param **"), ffi.new("size_t *")
+            check(lib.cch_kernel_params(out, count, hold(self), hold(context)))
+            places = [(param.offset, param.size) for param in out[0][0 : count[0]]]
+            symbol, signature = getattr(self, "_known", (None, None))
+            found = pack_layout(parameters_of(self._symbol() if symbol is None else symbol, signature, places))
+            if symbol is not None:
+                found = self._keep_layout(found) or found
+        self._layout = found
         layout = self._layout  # another thread may have been first; then its layout stays
         assert layout is not None
         return layout
+
+    def _keep_layout(self, given: bytes | None) -> bytes | None:
+        """Return the layout that the kernel's box keeps; if it keeps none, the box keeps the given one from now on.
+
+        Later objects for the kernel, such as that of a node, know no code, and use this layout.
+        """
+        out, size = ffi.new("const void **"), ffi.new("size_t *")
+        check(lib.cch_kernel_layout(out, size, hold(self), ffi.NULL if given is None else given, len(given or b"")))
+        return bytes(ffi.buffer(out[0], size[0])) if out[0] else None
 
     def _symbol(self) -> str | None:
         """Return the kernel's lowered name (cuKernelGetName); None if the driver has no name for it."""

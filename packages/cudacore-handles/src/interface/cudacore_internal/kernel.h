@@ -16,12 +16,12 @@ CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
 CCH_EXPORT cch_status cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count);
 
 /**
- * Gets the text that a binding has stored about the kernel, for instance its name and the types of its parameters,
- * which not every driver reports; NULL if there is none. If `given` is not NULL, it is stored first, unless
- * there is a text already. It stays as long as the kernel's box, so objects that a binding makes for the box later find
- * it.
+ * Gets the bytes that a binding has stored about the kernel, such as the kinds of its parameters, which not every
+ * driver reports; NULL if there are none. If `given` is not NULL, it is stored first, unless there are bytes already.
+ * They stay as long as the kernel's box, so objects that a binding makes for the box later find them.
  */
-CCH_EXPORT cch_status cch_kernel_signature(const char **out, cch_kernel *kernel, const char *CCH_NULLABLE given);
+CCH_EXPORT cch_status cch_kernel_layout(const void **out, size_t *size, cch_kernel *kernel,
+                                        const void *CCH_NULLABLE given, size_t given_size);
 
 /**
  * Launches as cch_launch() does, after checking whether the stream is being captured, whichever code began the capture.

@@ -196,12 +196,17 @@ typedef struct cch__params {
   cch_param param[];
 } cch__params;
 
+typedef struct cch__layout {
+  size_t size;
+  unsigned char bytes[];
+} cch__layout;
+
 struct cch_kernel {
   cch__box box;
   CUkernel raw;
   cch_library *library;
   _Atomic(cch__params *) params;
-  _Atomic(char *) signature; /* a text of the binding */
+  _Atomic(cch__layout *) layout; /* bytes of the binding; NULL if there are none */
 };
 
 /* A program of a compiler, or a linker (see compiler.c). */

@@ -143,21 +143,22 @@ cch_status cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, si
   return 0;
 }
 
-cch_status cch_kernel_signature(const char **out, cch_kernel *kernel, const char *given) {
-  CCH__REQUIRE_USABLE(out, kernel);
-  char *known = atomic_load_explicit(&kernel->signature, memory_order_acquire);
+cch_status cch_kernel_layout(const void **out, size_t *size, cch_kernel *kernel, const void *given, size_t given_size) {
+  CCH__REQUIRE_USABLE(out, size, kernel);
+  cch__layout *known = atomic_load_explicit(&kernel->layout, memory_order_acquire);
   if (known == NULL && given != NULL) {
-    const size_t bytes = strlen(given) + 1;
-    char *copy = malloc(bytes);
+    cch__layout *copy = malloc(sizeof *copy + given_size);
     if (copy == NULL)
       return cch__fail_nomem(__func__);
-    memcpy(copy, given, bytes);
-    if (atomic_compare_exchange_strong(&kernel->signature, &known, copy))
+    copy->size = given_size;
+    memcpy(copy->bytes, given, given_size);
+    if (atomic_compare_exchange_strong(&kernel->layout, &known, copy))
       known = copy;
     else
       free(copy);
   }
-  *out = known;
+  *out = known != NULL ? known->bytes : NULL;
+  *size = known != NULL ? known->size : 0;
   return 0;
 }
 
@@ -180,7 +181,7 @@ cch_status cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *k
 
 void cch__kernel_unref_held(cch_kernel *kernel) {
   free(atomic_load_explicit(&kernel->params, memory_order_acquire));
-  free(atomic_load_explicit(&kernel->signature, memory_order_acquire));
+  free(atomic_load_explicit(&kernel->layout, memory_order_acquire));
   if (kernel->library == NULL)
     atomic_fetch_sub_explicit(&cch__printing, 1, memory_order_relaxed);
   cch_library_unref(kernel->library);

@@ -148,7 +148,19 @@ static PyObject *read_kernel(PyObject *module, PyObject *face) {
     return NULL;
   if (kernel == NULL)
     return PyErr_Format(PyExc_ValueError, "the function of %R is not a kernel", face);
-  return handle_make(st, (PyTypeObject *)st->faces.kernel, kernel);
+  const void *bytes = NULL; /* an earlier face may have found the layout */
+  size_t size = 0;
+  PyObject *layout = NULL, *made = NULL;
+  if (check_status(st, cch_kernel_layout(&bytes, &size, kernel, NULL, 0)) == 0)
+    layout = bytes != NULL ? PyBytes_FromStringAndSize(bytes, (Py_ssize_t)size) : Py_NewRef(Py_None);
+  if (layout == NULL)
+    KEEPING_EXCEPTION(box_unref(kernel));
+  else
+    made = handle_make(st, (PyTypeObject *)st->faces.kernel, kernel);
+  if (made != NULL && layout != Py_None && PyObject_SetAttrString(made, "_layout", layout) < 0)
+    Py_CLEAR(made);
+  Py_XDECREF(layout);
+  return made;
 }
 
 /* One of the owners in a bundle; None if there is none. */

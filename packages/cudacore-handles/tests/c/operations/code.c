@@ -9,14 +9,15 @@ MAKES(library_wrap, cch_library, cch_library_wrap(&out, w->foreign_library, NULL
 MAKES(kernel_get, cch_kernel, cch_kernel_get(&out, w->library, "mixed"))
 MAKES(kernel_wrap, cch_kernel, cch_kernel_wrap(&out, w->foreign_kernel, NULL, NULL, NULL))
 
-static int kernel_signature(world *w, void **made) {
+static int kernel_layout(world *w, void **made) {
   (void)made;
-  const char *text = &untouched;
-  int status = cch_kernel_signature(&text, w->kernel, "types");
-  CHECK(status != 0 ? text == &untouched : strcmp(text, "types") == 0);
+  const void *bytes = &untouched;
+  size_t size = 0x5a5a;
+  int status = cch_kernel_layout(&bytes, &size, w->kernel, "kinds", 5);
+  CHECK(status != 0 ? bytes == &untouched && size == 0x5a5a : size == 5 && memcmp(bytes, "kinds", 5) == 0);
   return status;
 }
-OPERATION(kernel_signature, NULL)
+OPERATION(kernel_layout, NULL)
 static int kernel_params(world *w, void **made) {
   (void)made;
   const cch_param *params = (const cch_param *)&untouched;
