@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cudacore_handles import _native
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import Options
 from cudacore_handles._cffi import lib
@@ -54,6 +53,3 @@ class EventOptions(Options):
         flags = 0 if self.timing_enabled else lib.CCH_EVENT_DISABLE_TIMING
         flags |= lib.CCH_EVENT_BLOCKING_SYNC if self.blocking_sync else 0
         return flags | (lib.CCH_EVENT_INTERPROCESS if self.ipc_enabled else 0)
-
-
-_native.connect("stream_options", stream_options=StreamOptions, event_options=EventOptions)

@@ -27,6 +27,20 @@ static PyObject *make(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 
 /* ---- options ---- */
 
+/* Returns the fields of a class whose objects are made here; NULL without an exception for any other class. */
+static PyObject *plain_fields(const state *st, PyObject *cls) {
+  PyObject *known = st->faces.plain_options; /* NULL at the end of the interpreter */
+  return known != NULL ? dict_get(known, cls) : NULL;
+}
+
+bool has_plain_option(const state *st, PyObject *options, PyObject *name) {
+  PyObject *fields = plain_fields(st, (PyObject *)Py_TYPE(options));
+  PyObject *is_flag = fields != NULL ? dict_get(fields, name) : NULL;
+  Py_XDECREF(fields);
+  Py_XDECREF(is_flag);
+  return is_flag != NULL;
+}
+
 int option_flag(PyObject *options, PyObject *name) {
   PyObject *value = PyObject_GetAttr(options, name);
   if (value == NULL)
@@ -42,7 +56,7 @@ int option_flag(PyObject *options, PyObject *name) {
  * exception if the constructor must be called.
  */
 static PyObject *make_options(const state *st, PyObject *cls, PyObject *args, PyObject *named) {
-  PyObject *fields = st->faces.plain_options != NULL ? dict_get(st->faces.plain_options, cls) : NULL;
+  PyObject *fields = plain_fields(st, cls);
   PyObject *made = fields != NULL && PyTuple_Size(args) == 0 ? make_bare(cls) : NULL;
   PyObject *name, *value;
   for (Py_ssize_t at = 0; made != NULL && named != NULL && PyDict_Next(named, &at, &name, &value);) {

@@ -234,6 +234,11 @@ void *context_use(const state *st, PyObject *face);
 
 int add_make_functions(PyObject *module, state *st);
 
+/*
+ * Returns whether options are of a class itself, not of a derived one, whose objects are made here, and which has a
+ * field of this name.
+ */
+bool has_plain_option(const state *st, PyObject *options, PyObject *name);
 /* Returns 1 for a field of options that is True, and 0 for False and None. -1 without an exception: the value is none
  * of these. */
 int option_flag(PyObject *options, PyObject *name);

@@ -14,9 +14,7 @@
   X(stream, stream_flags)      /* (context, options) -> the flags and the priority for a new stream */                 \
   X(stream, host_function) /* (function, user data) -> (address, data, objects to keep); None: call it by Python */    \
   X(stream, graph_package) /* (): imports cudacore-graph */                                                            \
-  X(stream, show_printed)  /* (): writes the output of kernels that was collected to sys.stdout */                     \
-  X(stream_options, stream_options) /* the class StreamOptions; NULL before its module is imported */                  \
-  X(stream_options, event_options)  /* the class EventOptions; likewise */
+  X(stream, show_printed)  /* (): writes the output of kernels that was collected to sys.stdout */
 
 #define STREAM_TYPES(X) X(event) X(stream) X(builder) X(capture) X(taken)
 
