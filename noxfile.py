@@ -590,6 +590,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(requires=["build"], default=False)
+def survey(session: nox.Session) -> None:
+    """Compare the times of all properties and of many other calls with those of cuda.core, on the simulated driver."""
+    install(session, "bench")
+    session.run("python", "-m", "cudacore_sim", "python", "ci/benchmarks/survey.py", *session.posargs)
+
+
+@nox.session(requires=["build"], default=False)
 def instructions(session: nox.Session) -> None:
     """Count the instructions of each row, without those of the driver, and compare them with the record.
 
