@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -91,11 +92,16 @@ class Context(_native.ContextHandle, Closing, Made):
         return resources_of(self._own())
 
 
-def resources_of(context: Context) -> DeviceResources:
-    """Return the resources of a context. The object is for them alone, because they keep it."""
+@functools.cache
+def _resources_class() -> type[DeviceResources]:
     from cudacore_handles._driver.device_resources import DeviceResources
 
-    return DeviceResources._with(_device_id=context.device._id, _context=context)
+    return DeviceResources
+
+
+def resources_of(context: Context) -> DeviceResources:
+    """Return the resources of a context. The object is for them alone, because they keep it."""
+    return _resources_class()._with(_device_id=context.device._id, _context=context)
 
 
 def context_of(box: Any) -> Context:
