@@ -47,6 +47,34 @@ def hold(face_or_address: Handle | int, /) -> Any:
     The box is that of a face, which must not be closed, or the one at an address.
     """
 
+def driver_status(function: str, /, *arguments: Any, context: Handle | None = None) -> int:
+    """Call a function of the driver; return its result, as the functions of the library do.
+
+    Parameters
+    ----------
+    function : str
+        The name of the function.
+    *arguments
+        Up to eight pointers, numbers, bytes, and objects such as streams, which stand for their handles. A device is
+        given by its ordinal.
+    context : Context, optional
+        The context that is made current for the call.
+
+    Raises
+    ------
+    ClosedError
+        If an object is closed.
+    """
+
+def query_driver(function: str, /, *arguments: Any) -> int:
+    """Call a function of the driver whose first parameter is for an int; return this number.
+
+    The other arguments are those of :func:`driver_status`. If the call fails, its error is raised.
+    """
+
+def query_driver_size(function: str, /, *arguments: Any) -> int:
+    """Call a function like :func:`query_driver`, whose number is not negative: a size or an address."""
+
 def file_states(groups: bytes, /) -> bytes:
     """Return the states of files and directories: six signed 64-bit integers for each name.
 
@@ -334,6 +362,27 @@ class KernelHandle(Handle):
         """bytes or None: The layout of the argument block, which the first launch reads from the driver."""
     @_layout.setter
     def _layout(self, layout: bytes) -> None: ...
+    @property
+    def _constants(self) -> dict[tuple[int, int], int]:
+        """dict: Attributes that never change, by device and number. The kernel must be open."""
+    @property
+    def attributes(self) -> Any:
+        """KernelAttributes: The attributes on the current device; ``attributes[device]`` for another one."""
+    @property
+    def occupancy(self) -> Any:
+        """KernelOccupancy: How many blocks of the kernel fit on the current device."""
+
+class KernelPart:
+    """The base of KernelAttributes and KernelOccupancy."""
+
+    _kernel: Any
+    _device: int | None
+
+def make_kernel(library: Handle | None, kernel: str | int, /) -> Any:
+    """Return the kernel with a lowered name, or the one at an address, or the status of the call that failed."""
+
+def occupancy_clusters(kernel: KernelHandle, config: Config, stream: StreamHandle, largest: bool, /) -> int:
+    """Return the result of cch_occupancy_clusters."""
 
 class Config:
     """The base of LaunchConfig."""

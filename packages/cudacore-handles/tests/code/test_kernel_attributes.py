@@ -14,7 +14,7 @@ import pytest
 from attribute_tables import attributes_of, cuda_attributes
 from cuda.bindings import driver
 
-from cudacore_handles import LEGACY_DEFAULT_STREAM, CUDAError, Device, Kernel, LaunchConfig, ObjectCode
+from cudacore_handles import LEGACY_DEFAULT_STREAM, ClosedError, CUDAError, Device, Kernel, LaunchConfig, ObjectCode
 from cudacore_handles._base.driver_calls import query_driver
 from cudacore_handles._cffi import ffi
 from cudacore_handles._code import kernel_attributes
@@ -194,27 +194,34 @@ def test_settings_are_read_each_time(empty: Kernel, device: Device) -> None:
     assert attributes.max_dynamic_shared_size_bytes == most
 
 
-def test_constants_are_asked_once(limited: Kernel, other_device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that uses a constant attribute in a loop would call the driver each time, or devices share a value."""
+def fail(*args: object) -> object:
+    raise AssertionError("the driver is asked again")
+
+
+def test_constants_are_asked_once(limited: Kernel, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``kernel.attributes.num_regs`` in a loop would call the driver each time, or work for a closed kernel."""
     attributes = limited.attributes
-    registers, on_device = attributes.num_regs, attributes[0]
-
-    def fail(*args: object) -> object:
-        raise AssertionError("the driver is asked again")
-
+    registers = attributes.num_regs
     monkeypatch.setattr(kernel_attributes, "query_driver", fail)
+    assert limited.attributes.num_regs == limited.attributes[device].num_regs == registers
     with pytest.raises(AssertionError, match="asked again"):
         _ = attributes.max_dynamic_shared_size_bytes
+    limited.close()
+    with pytest.raises(ClosedError):
+        _ = attributes.num_regs
+
+
+def test_constants_belong_to_a_device(limited: Kernel, other_device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices would share a value."""
+    _ = limited.attributes.num_regs
+    monkeypatch.setattr(kernel_attributes, "query_driver", fail)
     with pytest.raises(AssertionError, match="asked again"):
-        _ = KernelAttributes._with(
-            _kernel=limited, _device_id=other_device.device_id, _known=attributes._known
-        ).num_regs
-    assert (attributes.num_regs, on_device.num_regs) == (registers, registers)
+        _ = limited.attributes[other_device].num_regs
 
 
 @pytest.mark.parametrize("name", ["attributes", "occupancy"])
 def test_the_kernel_is_kept(device: Device, name: str) -> None:
-    """The driver would be queried about a kernel that no longer exists."""
+    """The driver would be queried about a kernel that no longer exists, or the kernel refer to what refers to it."""
     kernel = ObjectCode.from_ptx(PTX).get_kernel("empty")
     about, alive = getattr(kernel, name), weakref.ref(kernel)
     del kernel
@@ -223,8 +230,12 @@ def test_the_kernel_is_kept(device: Device, name: str) -> None:
         assert about.max_threads_per_block == 1024
     else:
         assert about.max_active_blocks_per_multiprocessor(32, 0) > 0
-    del about
-    assert alive() is None
+    gc.disable()
+    try:
+        del about
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 # ---- occupancy of real kernels

@@ -6,6 +6,10 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from cudacore_handles._cffi import ffi
+
+_WORD, _cast = ffi.typeof("uintptr_t"), ffi.cast
+
 
 def is_bool(value: Any) -> bool:
     """Return whether a value is a bool of any library, or an array of bools.
@@ -53,3 +57,15 @@ def as_address(value: Any, what: str) -> int:
     if not 0 <= address < 2**64:
         raise ValueError(f"{what}; {address} is not an address")
     return address
+
+
+def as_word(argument: Any, kept: list[Any]) -> int:
+    """Return a pointer or a number as a word; bytes and lists of bytes become pointers. `kept` gets what is made."""
+    if isinstance(argument, list):
+        items = [ffi.from_buffer("char[]", item) for item in argument]
+        argument = ffi.new("char const *[]", items) if items else ffi.NULL
+        kept += (items, argument)
+    elif isinstance(argument, bytes):
+        argument = ffi.from_buffer("char[]", argument)
+        kept.append(argument)
+    return int(_cast(_WORD, argument))

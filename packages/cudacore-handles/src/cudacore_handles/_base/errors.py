@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
-from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.address import as_integer, as_word
 from cudacore_handles._base.drivers import WITHOUT_GPU, why_refused
 from cudacore_handles._base.results import Status
 from cudacore_handles._cffi import ffi, lib
@@ -309,6 +309,7 @@ def _text(chars: Any) -> str:
 _native.connect(
     "base",
     as_integer=as_integer,
+    as_word=as_word,
     closed=closed,
     closed_error=ClosedError,
     cuda_error=CUDAError,

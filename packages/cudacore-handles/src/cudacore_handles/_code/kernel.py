@@ -14,7 +14,7 @@ from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.names import check_type, shorten
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._code.param_kinds import ParamInfo, pack_layout, parameters_of, unpack_layout
+from cudacore_handles._code.param_kinds import ParamInfo, count_parameters, pack_layout, parameters_of, unpack_layout
 from cudacore_handles._driver.device import Device
 from cudacore_handles.typing import KernelArgumentType
 
@@ -51,6 +51,13 @@ class Kernel(_native.KernelHandle, Closing, Made):
     _known: tuple[str | None, str | None]
     _warned: bool  # True after the warning about unknown parameters; not set before it
 
+    if TYPE_CHECKING:
+
+        @property
+        def attributes(self) -> KernelAttributes: ...
+        @property
+        def occupancy(self) -> KernelOccupancy: ...
+
     def __reduce__(self) -> NoReturn:
         not_pickled(self, "pickle the ObjectCode, and get the kernel from it")
 
@@ -59,13 +66,10 @@ class Kernel(_native.KernelHandle, Closing, Made):
         return f"<Kernel handle={self._raw:#x}{name}>"
 
     @classmethod
-    def _init(
-        cls, out: Any, name: str | None = None, *, symbol: str | None = None, signature: str | None = None
-    ) -> Kernel:
+    def _init(cls, out: Any, name: str | None = None) -> Kernel:
         """Make a kernel for the ``cch_kernel`` in an out-parameter; see :func:`.adopt`."""
         self = adopt(cls, out)
         self._name = name
-        self._known = (symbol, signature)
         return self
 
     @staticmethod
@@ -86,23 +90,20 @@ class Kernel(_native.KernelHandle, Closing, Made):
         TypeError, ValueError
             If an argument has a wrong type, the address is NULL, or the kernel is not from `mod`.
         """
-        from cudacore_handles._code.object_code import ObjectCode
-
         address = as_address(handle, "handle must be an int, the kernel's address")
         if address == 0:
             raise ValueError("handle must be an int, the kernel's address; 0 is not an address")
-        raw = ffi.cast("CUkernel", address)
-        library = ffi.NULL
+        library = None
         if mod is not None:
+            from cudacore_handles._code.object_code import ObjectCode
+
             check_type("mod", mod, ObjectCode)
             library = mod._box or mod._load()
-        out = out_box("cch_kernel")
-        status = lib.cch_kernel_wrap(out, raw, library, ffi.NULL, ffi.NULL)
-        if status:
-            if mod is not None and status == lib.CCH_EMISMATCH:
-                raise ValueError(f"handle is {address:#x}, and mod is {mod!r}: {last_error(status).meaning}")
-            raise_status(status)
-        kernel = Kernel._init(out)
+        kernel = _native.make_kernel(library, address)
+        if not isinstance(kernel, Kernel):
+            if mod is not None and kernel == lib.CCH_EMISMATCH:
+                raise ValueError(f"handle is {address:#x}, and mod is {mod!r}: {last_error(kernel).meaning}")
+            raise_status(kernel)
         if mod is not None:
             mod._state_parameters(kernel)
         return kernel
@@ -157,6 +158,10 @@ class Kernel(_native.KernelHandle, Closing, Made):
             return None
         return ffi.string(name[0]).decode("utf-8", "backslashreplace")
 
+    def _known_layout(self) -> bytes:
+        layout = self._layout
+        return self._query_layout(Device().context) if layout is None else layout
+
     def _ready(self, context: Context, args: Sequence[object], *, stacklevel: int) -> Kernel:
         """Return this kernel with its layout; if that is unknown, a copy with a layout derived from `args`.
 
@@ -205,23 +210,9 @@ class Kernel(_native.KernelHandle, Closing, Made):
         self._set_shared_allowed(max(nbytes, allowed), device.device_id)
 
     @property
-    def attributes(self) -> KernelAttributes:
-        """KernelAttributes: The attributes on the current device; ``attributes[device]`` for another one."""
-        from cudacore_handles._code.kernel_attributes import KernelAttributes
-
-        return KernelAttributes._with(_kernel=self, _device_id=None, _known={})
-
-    @property
-    def occupancy(self) -> KernelOccupancy:
-        """KernelOccupancy: How many blocks of the kernel fit on the current device."""
-        from cudacore_handles._code.kernel_attributes import KernelOccupancy
-
-        return KernelOccupancy._with(_kernel=self)
-
-    @property
     def num_arguments(self) -> int:
         """int: Number of parameters (cuKernelGetParamInfo); see :attr:`arguments_info` for drivers before CUDA 12.4."""
-        return len(self.arguments_info)
+        return count_parameters(self._known_layout())
 
     @property
     def arguments_info(self) -> list[ParamInfo]:
@@ -234,8 +225,7 @@ class Kernel(_native.KernelHandle, Closing, Made):
         Offsets and sizes are in bytes. Kinds are known for PTX, for code that :class:`~cudacore_compile.Program`
         compiled, and for kernels with C++ names. For other ``extern "C"`` kernels they are unknown.
         """
-        layout = self._query_layout(Device().context) if self._layout is None else self._layout
-        return unpack_layout(layout)
+        return unpack_layout(self._known_layout())
 
     @property
     def handle(self) -> driver.CUkernel:

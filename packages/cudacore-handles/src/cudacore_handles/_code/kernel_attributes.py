@@ -8,21 +8,20 @@ import threading
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.attribute import Attribute, Flag, HasAttributes, Number
-from cudacore_handles._base.driver_calls import call_driver, query_driver
+from cudacore_handles._base.driver_calls import call_driver, query_driver, query_driver_size
 from cudacore_handles._base.errors import result_of
-from cudacore_handles._base.handle import hold
 from cudacore_handles._base.made import Made
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.device import Device
+from cudacore_handles._launch.launch_config import LaunchConfig, check_config
+from cudacore_handles._stream.stream import Stream, Stream_accept
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
 
-    from cudacore_handles._code.kernel import Kernel
-    from cudacore_handles._driver.device import Device
-    from cudacore_handles._launch.launch_config import LaunchConfig
-    from cudacore_handles._stream.stream import Stream
 
 # Held while a kernel's limit of shared memory is read and changed, so that no other thread changes it in between. The
 # lock is recursive, because a garbage collection can run a finalizer that launches a kernel, and takes the lock again.
@@ -33,7 +32,7 @@ _SHARED_BYTES = "size_t (*)(int)"  # CUoccupancyB2DSize
 _SIZE_MAX = 2**63 - 1
 
 
-class KernelAttributes(HasAttributes):
+class KernelAttributes(_native.KernelPart, HasAttributes):
     """The attributes of a kernel on a device (cuKernelGetAttribute).
 
     :attr:`Kernel.attributes` returns it. Properties are for the current device. To choose a device,
@@ -46,11 +45,8 @@ class KernelAttributes(HasAttributes):
         device.
     """
 
-    __slots__ = ("__dict__", "_device_id", "_kernel", "_known")
+    __slots__ = ()
     _made_by = "Kernel.attributes"
-    _kernel: Kernel
-    _device_id: int | None  # None: the current device
-    _known: dict[tuple[int, int], int]  # constant values by device and attribute, shared by the objects of all devices
 
     def __getitem__(self, device: Device | int) -> KernelAttributes:
         """Return the attributes on a device.
@@ -60,31 +56,30 @@ class KernelAttributes(HasAttributes):
         device : Device or int
             The device, or its ordinal.
         """
-        from cudacore_handles._driver.device import Device
-
         if device is None:
             raise TypeError("device must be a Device or an int, not None; without an index the current device is meant")
-        return self._with(_kernel=self._kernel, _device_id=Device(device).device_id, _known=self._known)
+        made = self._kernel.attributes
+        made._device = Device(device).device_id
+        return made
 
     def __repr__(self) -> str:
-        device = "the current device" if self._device_id is None else f"device {self._device_id}"
+        device = "the current device" if self._device is None else f"device {self._device}"
         return f"<KernelAttributes of {self._kernel!r} on {device}>"
 
     def _read(self, attribute: Attribute[Any]) -> int:
-        device_id = result_of(lib.cch_current_device) if self._device_id is None else self._device_id
-        key = (device_id, attribute.number)
-        value = self._known.get(key)
+        device_id = _current_device() if self._device is None else self._device
+        if not attribute.constant:
+            return query_driver("cuKernelGetAttribute", attribute.number, self._kernel, device_id)
+        known = self._kernel._constants
+        value = known.get((device_id, attribute.number))
         if value is None:
             value = query_driver("cuKernelGetAttribute", attribute.number, self._kernel, device_id)
-            if attribute.constant:
-                self._known[key] = value
+            known[device_id, attribute.number] = value
         return value
 
     def _max_dynamic_shared(self) -> int:
         """Return the maximum dynamic shared memory of a block on this object's device."""
-        from cudacore_handles._driver.device import Device
-
-        return Device(self._device_id).properties.max_shared_memory_per_block_optin - self.shared_size_bytes
+        return Device(self._device).properties.max_shared_memory_per_block_optin - self.shared_size_bytes
 
     def _allow_dynamic_shared(self, nbytes: int) -> bool:
         """Allow launches on this object's device to use `nbytes` of shared memory; return whether the limit rose."""
@@ -92,8 +87,8 @@ class KernelAttributes(HasAttributes):
         with _allowing:
             if nbytes <= self.max_dynamic_shared_size_bytes:
                 return False
-            assert self._device_id is not None
-            call_driver("cuKernelSetAttribute", setting.number, nbytes, self._kernel, self._device_id)
+            assert self._device is not None
+            call_driver("cuKernelSetAttribute", setting.number, nbytes, self._kernel, self._device)
             return True
 
     max_threads_per_block: Number = Number(0, "Maximum number of threads per block of a launch.")
@@ -132,7 +127,7 @@ class MaxPotentialBlockSizeOccupancyResult(NamedTuple):
     max_block_size: int
 
 
-class KernelOccupancy(Made):
+class KernelOccupancy(_native.KernelPart, Made):
     """The occupancy of a kernel on a device.
 
     :attr:`Kernel.occupancy` returns it. A method that takes a stream uses the stream's device. Other methods use the
@@ -143,9 +138,8 @@ class KernelOccupancy(Made):
     smaller and the device has enough memory (cuKernelSetAttribute).
     """
 
-    __slots__ = ("_kernel",)
+    __slots__ = ()
     _made_by = "Kernel.occupancy"
-    _kernel: Kernel
 
     def __repr__(self) -> str:
         return f"<KernelOccupancy of {self._kernel!r}>"
@@ -255,8 +249,7 @@ class KernelOccupancy(Made):
                 f"num_blocks_per_multiprocessor is {blocks}, and at most {max_blocks} blocks of {threads} threads of "
                 f"{self._kernel!r} can be resident on a multiprocessor"
             )
-        function = "cuOccupancyAvailableDynamicSMemPerBlock"
-        return query_driver(function, self._kernel, blocks, threads, out="size_t *")
+        return query_driver_size("cuOccupancyAvailableDynamicSMemPerBlock", self._kernel, blocks, threads)
 
     def max_potential_cluster_size(self, config: LaunchConfig, *, stream: Stream) -> int:
         """Return the largest cluster that the kernel can be launched with (cuOccupancyMaxPotentialClusterSize).
@@ -298,24 +291,24 @@ class KernelOccupancy(Made):
         return self._query_clusters(config, stream, largest=False)
 
     def _query_clusters(self, config: LaunchConfig, stream: Stream, *, largest: bool) -> int:
-        from cudacore_handles._launch.launch_config import check_config
-        from cudacore_handles._stream.stream import Stream_accept
-
-        native = ffi.new("cch_launch_config *", ffi.cast("cch_launch_config *", check_config(config)._address)[0])
-        native.flags &= lib.CCH_LAUNCH_COOPERATIVE
+        check_config(config)
         accepted = Stream_accept(stream)
-        self._allow([config.shmem_size], accepted.device.device_id)
-        return result_of(lib.cch_occupancy_clusters, largest, hold(accepted), native, hold(self._kernel))
+        if config.shmem_size:
+            self._allow([config.shmem_size], accepted.device.device_id)
+        return _native.occupancy_clusters(self._kernel, config, accepted, largest)
 
     def _allow(self, sizes: Collection[int], device_id: int | None = None) -> bool:
         """Allow launches with those of the given sizes of shared memory that fit; return whether the limit rose."""
-        if device_id is None:
-            device_id = result_of(lib.cch_current_device)
         if not any(sizes):  # every limit allows launches without dynamic shared memory
             return False
-        attributes = self._kernel.attributes[device_id]
+        attributes = self._kernel.attributes[_current_device() if device_id is None else device_id]
         limit = attributes._max_dynamic_shared()
         return attributes._allow_dynamic_shared(max((size for size in sizes if size <= limit), default=0))
+
+
+def _current_device() -> int:
+    device_id = _native.current_device()
+    return result_of(lib.cch_current_device) if device_id < 0 else device_id  # raises an error if there is none
 
 
 def _c_function(needed: object) -> object:
@@ -333,7 +326,10 @@ def _c_function(needed: object) -> object:
 
 def _whole(name: str, value: object, minimum: int, maximum: int) -> int:
     """Return an argument as an int; raise an error if it is not an integer from `minimum` to `maximum`."""
-    number = check_int(name, value)
+    number = value if type(value) is int else check_int(name, value)
     if not minimum <= number <= maximum:
         raise ValueError(f"{name} is {number}; it must be from {minimum} to {maximum}")
     return number
+
+
+_native.connect("kernel", kernel_attributes=KernelAttributes, kernel_occupancy=KernelOccupancy)

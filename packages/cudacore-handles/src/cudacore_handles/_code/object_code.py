@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
-from cudacore_handles._base.driver_calls import call_driver, driver_status, driver_version, query_driver
+from cudacore_handles._base.driver_calls import call_driver, driver_status, driver_version, query_driver_size
 from cudacore_handles._base.drivers import warn_other_driver
 from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, bindings, check, last_error
-from cudacore_handles._base.handle import hold, hold_box, out_box, share
+from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.made import Made
 from cudacore_handles._base.names import shorten, symbol_name
 from cudacore_handles._cffi import ffi, lib
@@ -58,7 +58,7 @@ class ObjectCode(Made):
 
     __slots__ = ("__weakref__", "_box", "_code", "_code_type", "_name", "_places", "_signatures", "_symbol_mapping")
     _made_by = "Program.compile() or ObjectCode.from_cubin() ..."
-    _box: Any  # None until loaded
+    _box: _native.Handle | None  # of the library; None until it is loaded
     _code: bytes | str
     _code_type: str
     _name: str
@@ -78,7 +78,7 @@ class ObjectCode(Made):
 
     def __cudacore_handle__(self) -> object:
         """Return a capsule of the loaded library with its own reference, for extension modules."""
-        return share(_native.Handle, self._box or self._load()).__cudacore_handle__()
+        return (self._box or self._load()).__cudacore_handle__()
 
     @classmethod
     def _init(
@@ -111,12 +111,14 @@ class ObjectCode(Made):
             code = os.path.abspath(code)  # the file is read later, when the current directory can be another one
         if not isinstance(name, str):
             raise TypeError(f"name must be a str, not {type(name).__name__}")
-        if symbol_mapping is not None and not isinstance(symbol_mapping, Mapping):
-            raise TypeError(f"symbol_mapping must be a dict of str to str, not {type(symbol_mapping).__name__}")
-        names = {
-            symbol_name("a name in symbol_mapping", key): symbol_name("a lowered name in symbol_mapping", value)
-            for key, value in (symbol_mapping or {}).items()
-        }
+        names = {}
+        if symbol_mapping is not None:
+            if not isinstance(symbol_mapping, Mapping):
+                raise TypeError(f"symbol_mapping must be a dict of str to str, not {type(symbol_mapping).__name__}")
+            names = {
+                symbol_name("a name in symbol_mapping", key): symbol_name("a lowered name in symbol_mapping", value)
+                for key, value in symbol_mapping.items()
+            }
         self = cls.__new__(cls)
         self._box = self._places = None
         self._code, self._code_type, self._name = code, code_type, name
@@ -189,12 +191,10 @@ class ObjectCode(Made):
         """
         name = symbol_name("name", name)
         symbol = self._symbol_mapping.get(name) or self._symbol(name)
-        library = self._box or self._load()
-        out = out_box("cch_kernel")
-        status = lib.cch_kernel_get(out, library, symbol.encode())
-        if status:
-            raise self._not_loaded(status, name)
-        kernel = Kernel._init(out, name, symbol=symbol, signature=self._signature(symbol))
+        kernel = _native.make_kernel(self._box or self._load(), symbol)
+        if not isinstance(kernel, Kernel):
+            raise self._not_loaded(kernel, name)
+        kernel._name, kernel._known = name, (symbol, self._signature(symbol))
         self._state_parameters(kernel, symbol)
         return kernel
 
@@ -234,8 +234,8 @@ class ObjectCode(Made):
         A module does not keep the code loaded. So after the first call, this library never unloads the code, as with
         :attr:`handle`.
         """
-        module = query_driver("cuLibraryGetModule", self._raw(), out="uintptr_t *")
-        check(lib.cch_library_disown(self._box))
+        module = query_driver_size("cuLibraryGetModule", self._raw())
+        self._disown()
         return bindings().CUmodule(module)
 
     def _contents(self) -> CodeContents:
@@ -260,7 +260,7 @@ class ObjectCode(Made):
             symbols = {one.symbol for one in found if wanted in (squeeze(one.name), squeeze(bare_name(one.name)))}
         return symbols.pop() if len(symbols) == 1 else name
 
-    def _load(self) -> Any:
+    def _load(self) -> _native.Handle:
         """Load the code into the driver, once."""
         if self._code_type not in _LOADABLE:
             raise UnsupportedCodeError(
@@ -278,11 +278,15 @@ class ObjectCode(Made):
             from cudacore_handles._stream.printed import collect_in_notebooks
 
             collect_in_notebooks()
-        box = hold_box(out[0])
+        box = adopt(_native.Handle, out)
         with _load_lock:
             if self._box is None:
                 self._box = box
             return self._box
+
+    def _disown(self) -> None:
+        """Never unload the library."""
+        check(lib.cch_library_disown(hold(self._box or self._load())))
 
     def _signature(self, symbol: str) -> str | None:
         """Return the known signature of a kernel; for PTX, it is read from the code."""
@@ -309,14 +313,11 @@ class ObjectCode(Made):
 
     def _symbol_of(self, kernel: Kernel) -> str:
         """Return the name of a loaded kernel by comparing handles, because older drivers do not report the name."""
-        out = out_box("cch_kernel")
-        for symbol in self._places or ():
-            if lib.cch_kernel_get(out, self._box, symbol.encode()) == 0 and Kernel._init(out) == kernel:
-                return symbol
-        return ""
+        library = self._box or self._load()
+        return next((symbol for symbol in self._places or () if _native.make_kernel(library, symbol) == kernel), "")
 
     def _raw(self) -> int:
-        return int(ffi.cast("uintptr_t", lib.cch_library_raw(self._box or self._load())))
+        return (self._box or self._load())._raw
 
     def _read(self) -> bytes:
         if isinstance(self._code, bytes):
@@ -345,7 +346,7 @@ class ObjectCode(Made):
             symbols = [kernel.symbol for kernel in self._contents().kernels]
         except (UnsupportedCodeError, ValueError):
             try:
-                symbols = _kernel_names(self._raw())
+                symbols = self._loaded_names()
             except CUDAError:  # a driver before 12.4 cannot list them
                 return f"The code has no kernel {name!r}"
         listing = self._listing(name, symbols, "kernels")
@@ -358,6 +359,15 @@ class ObjectCode(Made):
         elif "<" in name:
             listing += f'. To add it, compile with name_expressions=["{name}"]'
         return f"The code has no kernel {name!r}; {listing}"
+
+    def _loaded_names(self) -> list[str]:
+        """Return the lowered names of the kernels that the driver has found in the code."""
+        count = query_driver_size("cuLibraryGetKernelCount", self._raw())
+        kernels = ffi.new("uintptr_t[]", count)
+        if count:
+            call_driver("cuLibraryEnumerateKernels", kernels, count, self._raw())
+        names = (_native.make_kernel(self._box, kernel)._symbol() for kernel in kernels)
+        return [name for name in names if name is not None]
 
     def _no_global(self, status: int, name: str) -> CUDAError:
         error = last_error(status)
@@ -416,7 +426,7 @@ class ObjectCode(Made):
     @property
     def symbol_mapping(self) -> dict[str, str]:
         """dict: Lowered names, by the names that :meth:`get_kernel` accepts."""
-        return dict(self._symbol_mapping)
+        return self._symbol_mapping.copy()
 
     @property
     def handle(self) -> driver.CUlibrary:
@@ -427,17 +437,5 @@ class ObjectCode(Made):
         unloads it, or the process ends. If other code has unloaded it, its kernels must not be used.
         """
         library = bindings().CUlibrary(self._raw())
-        check(lib.cch_library_disown(self._box))
+        self._disown()
         return library
-
-
-def _kernel_names(library: int) -> list[str]:
-    count = query_driver("cuLibraryGetKernelCount", library, out="unsigned *")
-    kernels, name = ffi.new("void *[]", count), ffi.new("const char **")
-    if count:
-        call_driver("cuLibraryEnumerateKernels", kernels, count, library)
-    names = []
-    for kernel in kernels:
-        call_driver("cuKernelGetName", name, kernel)
-        names.append(ffi.string(name[0]).decode())
-    return names

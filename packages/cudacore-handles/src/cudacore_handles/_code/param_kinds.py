@@ -108,6 +108,11 @@ def unpack_layout(layout: bytes) -> list[ParamInfo]:
     ]
 
 
+def count_parameters(layout: bytes) -> int:
+    """Return the number of parameters in a layout."""
+    return len(layout) // _PARAM.size
+
+
 class Parameter(NamedTuple):
     """A parameter as one source describes it; a size of 0 means unknown."""
 

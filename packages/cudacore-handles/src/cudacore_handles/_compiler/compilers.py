@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from cudacore_handles._base.driver_calls import as_word
+from cudacore_handles._base.address import as_word
 from cudacore_handles._base.errors import CUDAError, check
 from cudacore_handles._base.handle import hold_box, out_box
 from cudacore_handles._cffi import ffi, lib

@@ -238,6 +238,7 @@ cch_status cch_driver_init(void) {
 
 typedef struct table_row {
   const char *name;
+  size_t length;
   int version;
   size_t offset; /* of the field in the table */
 } table_row;
@@ -245,12 +246,13 @@ typedef struct table_row {
 /* Returns the row of a function; NULL if the library does not use it. */
 static const table_row *find_row(const char *name) {
   static const table_row rows[] = {
-#define CCH__ROW(name, version) {#name, version, offsetof(cch__driver_table, name)},
+#define CCH__ROW(name, version) {#name, sizeof #name - 1, version, offsetof(cch__driver_table, name)},
       CCH__DRIVER_FUNCTIONS(CCH__ROW)
 #undef CCH__ROW
   };
+  const size_t length = strlen(name);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strcmp(rows[i].name, name) == 0)
+    if (rows[i].length == length && memcmp(rows[i].name, name, length) == 0) /* few have the same length */
       return &rows[i];
   return NULL;
 }

@@ -251,6 +251,10 @@ PyObject *handle_capsule(PyObject *face, PyObject *nothing);
 /* Adds a capsule with the library's function table to the module. */
 int add_api_capsule(PyObject *module);
 
+/* ---- driver_call.c: calls of functions of the driver by their names ---- */
+
+extern PyMethodDef driver_call_functions[];
+
 /* ---- files.c: states of files ---- */
 
 extern PyMethodDef file_functions[];

@@ -18,6 +18,7 @@
   X(base, unref)            /* cch_unref() of cffi */                                                                  \
   X(base, void_pointer)     /* cffi's type void * */                                                                   \
   X(base, as_integer)       /* (object) -> the int that it equals; None for any other object, and for bools */         \
+  X(base, as_word)          /* (pointer, bytes, or list of bytes; list) -> a word; the list gets what it points to */  \
   X(options, plain_options) /* {class of options: {name of a field: whether it is a flag}}, for make.c */
 
 #define BASE_TYPES(X) X(handle) X(options_class)

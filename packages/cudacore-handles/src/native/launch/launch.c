@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch(), and the functions of Kernel that are called often.
- *
- * From reading its arguments until the driver has accepted the work, a launch holds references to the stream, the
- * kernel and the memory that its arguments point into. Objects of other classes than the faces take a slower path,
+ * launch(). From reading its arguments until the driver has accepted the work, a launch holds references to the stream,
+ * the kernel and the memory that its arguments point into. Objects of other classes than the faces take a slower path,
  * through Python.
  */
 #include "base/failure.h"
@@ -93,7 +91,7 @@ static cch_kernel *kernel_use(PyObject *face) {
   return handle_use(face); /* raises the exception */
 }
 
-static PyObject *kernel_close(PyObject *face, PyObject *nothing) {
+PyObject *kernel_close(PyObject *face, PyObject *nothing) {
   (void)nothing;
   kernel *self = (kernel *)face;
   if (handle_try_use(face) == NULL)
@@ -216,75 +214,7 @@ static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t
   return result;
 }
 
-/* ---- frequent operations of Kernel ---- */
-
-static PyObject *get_layout(PyObject *object, void *closure) {
-  (void)closure;
-  return Py_NewRef(kernel_has_layout((kernel *)object) ? ((kernel *)object)->layout_bytes : Py_None);
-}
-
-static int set_layout(PyObject *object, PyObject *value, void *closure) {
-  (void)closure;
-  kernel *self = (kernel *)object;
-  layout params;
-  if (value == NULL || value == Py_None)
-    return raise_error(PyExc_TypeError, "a layout is bytes, and stays");
-  if (read_layout(value, &params) < 0)
-    return -1;
-  /* Launches read the layout without a lock. So the first one stays, if two threads have queried it. */
-  LOCK_OBJECT(self);
-  if (!kernel_has_layout(self)) {
-    self->layout_bytes = Py_NewRef(value);
-    self->params = params;
-    shared_set(&self->laid_out, true);
-  }
-  UNLOCK_OBJECT();
-  return 0;
-}
-
-static PyObject *set_shared_allowed(PyObject *self, PyObject *arguments) {
-  unsigned bytes, device;
-  if (!PyArg_ParseTuple(arguments, "II:_set_shared_allowed", &bytes, &device))
-    return NULL;
-  /* One word, because launches on other threads read both. */
-  shared_set(&((kernel *)self)->shared[device % SHARED_DEVICES], ((uint64_t)device + 1) << 32 | bytes);
-  Py_RETURN_NONE;
-}
-
-static void kernel_dealloc(PyObject *object) {
-  kernel *self = (kernel *)object;
-  Py_CLEAR(self->name);
-  Py_CLEAR(self->layout_bytes);
-  handle_dealloc(object);
-}
-
-static PyMethodDef kernel_methods[] = {
-#ifdef Py_GIL_DISABLED
-    {"close", kernel_close, METH_NOARGS, DOC_Handle_close},
-#endif
-    {"_set_shared_allowed", set_shared_allowed, METH_VARARGS, DOC_KernelHandle__set_shared_allowed},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyMemberDef kernel_members[] = {
-    {"_name", T_OBJECT, offsetof(kernel, name), 0, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
-static PyGetSetDef kernel_properties[] = {
-    {"_layout", get_layout, set_layout, DOC_KernelHandle__layout, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-static PyType_Spec kernel_spec =
-    TYPE_SPEC("cudacore_handles.Kernel", kernel, SLOT(tp_doc, DOC_KernelHandle), SLOT(tp_dealloc, kernel_dealloc),
-              SLOT(tp_methods, kernel_methods), SLOT(tp_members, kernel_members), SLOT(tp_getset, kernel_properties));
-
-static PyMethodDef functions[] = {
+PyMethodDef launch_functions[] = {
     {"launch", FASTCALL(launch), METH_FASTCALL | METH_KEYWORDS, DOC_launch},
     {NULL, NULL, 0, NULL},
 };
-
-int add_launch_types(PyObject *module, state *st) {
-  return add_type(module, functions, "KernelHandle", &kernel_spec, st->handle_type, &st->kernel_type);
-}

@@ -217,6 +217,7 @@ enum { SHARED_DEVICES = 8 };
 typedef struct kernel {
   handle base;
   PyObject *name;         /* the kernel's name; NULL if it is not known */
+  PyObject *constants;    /* a dict of attributes that never change; NULL if none is known */
   PyObject *layout_bytes; /* the bytes that `params` reads; set once, with `laid_out` */
   layout params;
   shared_word laid_out; /* whether the layout is known; it is set last, and never cleared */
@@ -238,7 +239,11 @@ static inline bool kernel_allows(const kernel *self, unsigned bytes, int device)
   return (uint32_t)known >= bytes && known >> 32 == (uint64_t)device + 1;
 }
 
-int add_launch_types(PyObject *module, state *st);
+extern PyMethodDef launch_functions[];
+int add_kernel_types(PyObject *module, state *st);
+#ifdef Py_GIL_DISABLED
+PyObject *kernel_close(PyObject *face, PyObject *nothing);
+#endif
 /* Releases the types of dtypes that elements.c has remembered. */
 void clear_known_dtypes(launch_state *st);
 int add_pack_functions(PyObject *module);

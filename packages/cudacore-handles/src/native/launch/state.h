@@ -17,9 +17,11 @@
   X(launch, read_array)   /* (array, size) -> the address of an array that arrays.c cannot read itself */              \
   X(launch,                                                                                                            \
     refuse_element)       /* (array, wanted, given): raises for an array of another type than the kernel's pointer */  \
-  X(launch, check_device) /* (value, address, device): raises if the device cannot access the memory */
+  X(launch, check_device) /* (value, address, device): raises if the device cannot access the memory */                \
+  X(kernel, kernel_attributes) /* the class KernelAttributes, when its module has been imported */                     \
+  X(kernel, kernel_occupancy)  /* the class KernelOccupancy */
 
-#define LAUNCH_TYPES(X) X(kernel) X(config)
+#define LAUNCH_TYPES(X) X(kernel) X(kernel_part) X(config)
 
 enum { KNOWN_DTYPES = 8 };
 
