@@ -102,6 +102,21 @@ FLAGS: list[tuple[str, Any, list[bytes]]] = [
 ELSEWHERE = {"name", "arch", "use_bundled_headers", "extra_sources", "use_libdevice", "raw_options"}
 
 
+@dataclasses.dataclass(slots=True)
+class OptionsWithSlots(ProgramOptions):
+    """A program's own options, whose values are not in a ``__dict__``."""
+
+    more: int = 0
+
+
+def test_options_that_are_not_in_a_dict() -> None:
+    """The options of a subclass with slots, and those beside a deleted one, would be ignored."""
+    assert OptionsWithSlots(arch="sm_90", ftz=True).as_bytes("nvrtc") == [b"-arch=sm_90", b"--ftz=true"]
+    options = ProgramOptions(arch="sm_90", ftz=True, debug=True)
+    del options.debug
+    assert options.as_bytes("nvrtc") == [b"-arch=sm_90", b"--ftz=true"]
+
+
 @pytest.mark.parametrize(("field", "value", "flags"), FLAGS)
 def test_flags(field: str, value: Any, flags: list[bytes]) -> None:
     """An option would reach the compiler in another form than NVRTC understands, or not at all."""

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import pickle
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -59,6 +60,28 @@ def test_bad_options(given: Any, message: str) -> None:
     """Misspelt options, and options of other functions, would be ignored silently."""
     with pytest.raises(TypeError, match=message):
         as_options(StreamOptions, given, "choice")
+
+
+@dataclass
+class MoreOptions(StreamOptions):
+    """A program's own options, with a check of its own."""
+
+    color: str = "blue"
+    checked: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.checked.append(self.color)
+
+
+def test_constructors() -> None:
+    """An option that is given by position, or to a subclass, would be lost, or not checked."""
+    assert (
+        StreamOptions(False, -1) == StreamOptions(False, priority=-1) == StreamOptions(priority=-1, nonblocking=False)
+    )
+    with pytest.raises(TypeError, match="multiple values"):
+        StreamOptions(False, nonblocking=True)  # type: ignore[misc]
+    more = MoreOptions(priority=-1, color="red")
+    assert (more.nonblocking, more.priority, more.color, more.checked) == (True, -1, "red", ["red"])
 
 
 # Methods that take options: of which class they are, and a call.

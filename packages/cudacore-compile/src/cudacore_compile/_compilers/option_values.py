@@ -92,6 +92,14 @@ class FlagOptions:
         shown = ", ".join(f"{name}={value!r}" for name, value in given if value is not None)
         return f"{type(self).__name__}({shown})"
 
+    def _given(self) -> dict[str, Any]:
+        """Return the options that are set. Few are, so this is faster than reading all fields."""
+        cls: Any = type(self)
+        values = vars(self)
+        if len(values) < len(cls.__dataclass_fields__):  # a subclass has slots, or a field was deleted
+            values = {name: getattr(self, name) for name in cls.__dataclass_fields__}
+        return {name: value for name, value in values.items() if value is not None}
+
     def _flags(self) -> list[str]:
         """Return the flags that depend only on the values; raise an error for the first invalid value."""
         cls: Any = type(self)
@@ -119,11 +127,11 @@ def fields_by_flag(cls: Any) -> dict[str, str]:
     }
 
 
-def flags_of(options: object, table: Mapping[str, tuple[str, Arguments]]) -> list[str]:
+def flags_of(options: FlagOptions, table: Mapping[str, tuple[str, Arguments]]) -> list[str]:
     """Return the flags of the options that are set. The table has the flags and functions of the fields."""
     flags = []
-    for field, value in vars(options).items():  # few are set, so looking them up is faster than reading all fields
-        if value is not None and field in table:
+    for field, value in options._given().items():
+        if field in table:
             flag, arguments = table[field]
             flags += [flag + argument for argument in arguments(f"{type(options).__name__}.{field}", value)]
     return flags

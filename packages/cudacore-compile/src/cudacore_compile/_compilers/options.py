@@ -339,7 +339,7 @@ class ProgramOptions(values.FlagOptions):
         if code_type is SourceCodeType.CXX and self.name is not None and self.name.startswith("-"):
             raise ValueError(f'ProgramOptions.name={self.name!r} is an option to NVRTC: write "./{self.name}"')
         ignored = _IGNORED[code_type]
-        given = [field for field, value in vars(self).items() if value is not None and _is_set(value) and field in _ALL]
+        given = [field for field, value in self._given().items() if _is_set(value) and field in _ALL]
         for field in given:
             if field not in _SUPPORTED[code_type] and field not in ignored:
                 raise ValueError(_unsupported(field, code_type))

@@ -19,7 +19,7 @@ T = TypeVar("T")
 _plain: dict[type, dict[str, bool]] = {}
 # Values of these types are immutable, so they need no deep copy. Most options have only such values, and
 # copy.deepcopy() takes long to detect that.
-_IMMUTABLE = {type(None), bool, int, float, str, bytes}
+_IMMUTABLE = {bool, int, float, str, bytes}
 
 
 def as_flag(name: str, value: object) -> bool:
@@ -119,7 +119,7 @@ def copy_options(options: T) -> T:
     """Return a deep copy of options, because the caller can change the original."""
     made = copy.copy(options)
     for name, value in list(vars(made).items()):
-        if type(value) not in _IMMUTABLE and not isinstance(value, Enum):
+        if value is not None and type(value) not in _IMMUTABLE and not isinstance(value, Enum):
             setattr(made, name, copy.deepcopy(value))
     return made
 
