@@ -4,8 +4,8 @@
 ``read_stubs.py STUB... OUT_HEADER`` writes a macro for each function, class, method and property that has a docstring:
 ``DOC_launch``, ``DOC_Handle``, ``DOC_Handle_close``. The docstring of a function or method follows its signature, as
 CPython expects of built-in ones. So a docstring is written only in the stub, where editors read it, and help() shows
-the same text. Functions that only this package calls, which have no sections such as ``Parameters``, and methods that
-begin with an underscore have only their signature: the text would be in the wheel twice.
+the same text. Functions that only this package calls, which have no sections such as ``Parameters``, and private
+methods have only their signature: the text would be in the wheel twice.
 
 The methods of the class ``NodeMethods`` add nodes to graphs. ``SHARED_NODE_METHODS(X)`` is a list of them:
 ``X(method, positional, required, variadic, names...)``, with the number of arguments that may be given by position, the
@@ -80,7 +80,8 @@ def read_class(cls: ast.ClassDef) -> Iterator[tuple[str, str]]:
         text = docstring_of(method)
         if text is not None:
             head = "" if is_property(method) else f"{method.name}{read_signature(method, is_method=True)}"
-            yield f"DOC_{name}_{method.name}", head + ("" if method.name.startswith("_") else text)
+            is_private = method.name.startswith("_") and not method.name.startswith("__")
+            yield f"DOC_{name}_{method.name}", head + ("" if is_private else text)
 
 
 def read_stub(tree: ast.Module) -> Iterator[tuple[str, str]]:

@@ -240,11 +240,40 @@ class StreamHandle(Handle):
 class BufferHandle(Handle):
     """The base of Buffer."""
 
-    _known: Any
-    @property
-    def _mr(self) -> Any: ...
-    @property
-    def _owner(self) -> object: ...
+    @classmethod
+    def from_handle(
+        cls: type[_B],
+        ptr: int,
+        size: int,
+        mr: Any = None,
+        owner: object | None = None,
+        *,
+        stream: IsStreamType | None = None,
+    ) -> _B:
+        """Make a buffer from existing memory.
+
+        Parameters
+        ----------
+        ptr : int
+            Address of the memory.
+        size : int
+            Size in bytes.
+        mr : MemoryResource, optional
+            The resource that frees it: ``mr.deallocate(ptr, size, stream=...)`` is called when the buffer is closed.
+        owner : object, optional
+            Instead of `mr`, an object that keeps the memory alive. It is referenced while the memory is in use. If it
+            is a buffer or another CUDA object, it can be closed, because the buffer keeps its resource as well. With a
+            buffer as the owner, the result is like a part of it: if it is closed on a stream, the owner's memory is
+            freed after the work of that stream. An `owner` or `mr` that refers to the buffer is never garbage
+            collected: close the buffer, or use a weak reference.
+        stream : Stream, optional
+            The stream that is passed to `mr`. Default: the stream given to :meth:`close`, or the default stream.
+
+        Raises
+        ------
+        ValueError
+            If both `owner` and `mr` are given.
+        """
     @classmethod
     def _adopt_memory(
         cls: type[_B], address_of_out: int, memory_resource: object, owner: object, stream: object = None, /
@@ -253,6 +282,8 @@ class BufferHandle(Handle):
 
         The free is ordered on the stream, if one is given.
         """
+    def _set_access(self, device_id: int, by_device: bool, by_host: bool, managed: bool, /) -> None:
+        """Set the properties of memory that neither its resource nor the driver can be asked about."""
     def _set_memory_resource(self, memory_resource: object, /) -> None:
         """Set the buffer's `memory_resource`. This does not change who frees the memory."""
 
@@ -263,11 +294,56 @@ class BufferHandle(Handle):
     def size(self) -> int:
         """int: Number of bytes; 0 if the buffer is closed."""
     @property
+    def memory_resource(self) -> Any:
+        """MemoryResource or None: The resource that allocated the memory, and frees it; None if closed."""
+    @property
+    def owner(self) -> object:
+        """object: The object that keeps foreign memory alive, as given to :meth:`from_handle`; None if closed."""
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the memory's device; -1 for host memory."""
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: Whether kernels can use the memory."""
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: Whether the host can use the memory."""
+    @property
+    def is_managed(self) -> bool:
+        """bool: Whether the memory is managed memory, which the driver moves between host and devices."""
+    @property
     def is_read_only(self) -> bool:
         """bool: Whether the memory is host memory that was registered read-only; see :func:`register_host_memory`."""
     @property
     def is_mapped(self) -> bool:
         """bool: Whether the memory was imported from another process."""
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Export the memory as a one-dimensional DLPack tensor of bytes.
+
+        The tensor keeps the memory alive, even if this object is closed.
+
+        Parameters
+        ----------
+        stream : int, optional
+            The consumer's stream. It waits for the stream that the buffer was allocated on, or the stream of
+            :meth:`set_deallocation_stream`. The caller must order other work that writes to the buffer. -1: the work is
+            not ordered. None means the legacy default stream for device memory. Host memory has no streams.
+        max_version : tuple of int, optional
+            The newest DLPack version that the consumer supports; from (1, 0) on, the tensor is versioned.
+        dl_device : tuple of int, optional
+            The device to export to: that of the memory, or the host, (1, 0), which needs a copy.
+        copy : bool, optional
+            Whether to export a copy. The host waits for a copy to the host. Default: only if `dl_device` needs one.
+        """
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the DLPack device type and ordinal of the memory."""
     def close(self, stream: IsStreamType | None = None) -> None:
         """Free the memory, or release the reference to it. Closing the buffer again does nothing.
 
@@ -338,7 +414,32 @@ class ViewHandle:
     def _device(self) -> tuple[int, int]: ...
     @property
     def _stream(self) -> Any: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Export the view as a DLPack tensor, which keeps the memory alive.
+
+        Parameters
+        ----------
+        stream : int, optional
+            The consumer's stream. It waits for the work on the stream of the buffer or of the exporting object. -1: the
+            stream does not wait. None, for device memory: the legacy default stream.
+        max_version : tuple of int, optional
+            The newest DLPack version that the consumer accepts. From (1, 0) on, the tensor is versioned.
+        dl_device : tuple of int, optional
+            The device to export to: that of the memory, or the host, (1, 0), which needs a copy.
+        copy : bool, optional
+            Whether to export a copy. The host waits for a copy to the host. Default: only if `dl_device` needs one.
+        """
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the DLPack device type and ordinal of the memory."""
     def _check_memory(self) -> None: ...
+    def _order(self, stream: int | None, /) -> None: ...
     def record_stream(self, stream: IsStreamType, /) -> None:
         """Record that work on a stream uses the memory, which must be that of a :class:`Buffer`.
 
@@ -762,9 +863,6 @@ def register(cls: type, code: _Code, /) -> None:
 
 def is_exchange_api(capsule: object, /) -> bool:
     """Return whether an object is a capsule with a DLPack exchange API that can be used."""
-
-def export_capsule(exported: BufferHandle | ViewHandle, versioned: bool, /) -> object:
-    """Return a DLPack capsule of a buffer or a view, which keeps the memory."""
 
 def from_dlpack(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V:
     """Make a view of an array by DLPack: by its C exchange API if the type has one, and otherwise by ``__dlpack__``.

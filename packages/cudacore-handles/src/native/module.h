@@ -31,7 +31,7 @@
   BASE_TYPES(X) DRIVER_TYPES(X) STREAM_TYPES(X) MEMORY_TYPES(X) VIEWS_TYPES(X) LAUNCH_TYPES(X) GRAPH_TYPES(X)
 
 /* Interned names: st->names.shape and so on. */
-#define NAMES(X) STREAM_NAMES(X) VIEWS_NAMES(X) LAUNCH_NAMES(X)
+#define NAMES(X) STREAM_NAMES(X) MEMORY_NAMES(X) VIEWS_NAMES(X) LAUNCH_NAMES(X)
 
 typedef struct faces {
 #define FACE(room, name) PyObject *name;

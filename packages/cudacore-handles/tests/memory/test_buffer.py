@@ -5,8 +5,10 @@ import ctypes
 import gc
 import re
 import sys
+import time
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,6 @@ from dlpack_producers import Exporter
 
 import cudacore_handles as ch
 from cudacore_handles._base.handle import hold
-from cudacore_handles._memory.pointer import pointer_attributes
 
 Pinned = Callable[[int], ch.Buffer]
 Content = Callable[[ch.Buffer], bytes]
@@ -82,21 +83,37 @@ def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
     other.fill(1, stream=stream)
 
 
-def test_query_of_a_buffer_that_another_thread_closes(
-    device: ch.Device, stream: ch.Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.cuda_sim
+def test_query_of_a_buffer_that_another_thread_closes(cuda_sim: Any) -> None:
     """If another thread closed a buffer during a query of its memory, the driver would report about freed memory."""
-    owner = device.allocate(64, stream=stream)
+    owner = ch.LegacyPinnedMemoryResource().allocate(64)
     buffer = ch.Buffer.from_handle(owner.handle, 64, owner=owner)
     del owner
-
-    def close_and_query(address: int) -> Any:
+    call = "cuPointerGetAttributes"
+    cuda_sim.hold(call)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(lambda: buffer.is_device_accessible)
+        while not cuda_sim.held(call) and not future.done():
+            time.sleep(1e-3)
         buffer.close()
-        stream.sync()
-        return pointer_attributes(address)
+        cuda_sim.let_go(call)
+        assert future.result()
 
-    monkeypatch.setattr("cudacore_handles._memory.buffer.pointer_attributes", close_and_query)
-    assert buffer.device_id == device.device_id
+
+def test_properties_are_asked_of_the_resource_each_time(device: ch.Device) -> None:
+    """The answers of a program's own memory resource can change; an old one could be remembered."""
+
+    class Moving(ch.MemoryResource):
+        is_device_accessible, is_host_accessible, device_id, is_managed = True, True, 3, False
+
+    resource = Moving()
+    buffer = ch.Buffer.from_handle(0, 0, mr=resource)
+    buffer._set_memory_resource(resource)
+    assert (buffer.device_id, buffer.is_host_accessible, buffer.__dlpack_device__()) == (3, True, (3, 0))
+    resource.is_host_accessible = False
+    assert (buffer.is_host_accessible, buffer.__dlpack_device__()) == (False, (2, 3))
+    resource.is_managed = True
+    assert (buffer.is_managed, buffer.__dlpack_device__()) == (True, (13, 0))
 
 
 def test_view_of_a_buffer_that_another_thread_closes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ def operations(device: ch.Device, stream: ch.Stream) -> dict[str, Callable[[], o
     pinned = ch.LegacyPinnedMemoryResource().allocate(64)
     prepared = kernel.prepare(stream, ONE, buffer)
     event, other_stream = stream.record(), device.create_stream()
+    foreign = ch.Buffer.from_handle(buffer.handle, 64)
+    assert not foreign.is_managed  # the driver is asked once
     return {
         "launch": lambda: ch.launch(stream, ONE, kernel, buffer),
         "prepared launch": prepared,
@@ -42,6 +44,8 @@ def operations(device: ch.Device, stream: ch.Stream) -> dict[str, Callable[[], o
         "event": lambda: device.create_event().close(),
         "allocation": lambda: device.allocate(64, stream=stream).close(),
         "part": lambda: buffer[8:16].close(),
+        "foreign memory": lambda: ch.Buffer.from_handle(buffer.handle, 64).close(),
+        "properties of memory": lambda: (buffer.is_managed, foreign.is_managed),
         "set_current": device.set_current,
     }
 
@@ -70,6 +74,8 @@ OPERATIONS: dict[str, dict[str, int]] = {
         "cuMemFreeAsync": 1,
     },
     "part": {},
+    "foreign memory": {},
+    "properties of memory": {},
     "set_current": RESET,
 }
 

@@ -14,7 +14,7 @@ from cudacore_handles._base.host_array import array_of_bytes, as_requested, host
 from cudacore_handles._base.made import Closing, Made
 from cudacore_handles._base.names import check_type, shorten, type_text
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size, size_of
+from cudacore_handles._memory.arguments import check_size, size_of
 from cudacore_handles._memory.buffer_copy import copy_array, copy_with_options, pack_options
 from cudacore_handles._memory.fill import fill_pattern
 from cudacore_handles._memory.ipc import (
@@ -23,8 +23,7 @@ from cudacore_handles._memory.ipc import (
     import_buffer,
     not_enabled,
 )
-from cudacore_handles._memory.pointer import Attributes, pointer_attributes
-from cudacore_handles._stream.stream import IsStreamType, Stream, accept_if_given, default_stream
+from cudacore_handles._stream.stream import IsStreamType, Stream, default_stream
 from cudacore_handles.typing import AnyArrayType, FillValueType
 
 if TYPE_CHECKING:
@@ -108,10 +107,11 @@ class Buffer(_native.BufferHandle, Closing, Made):
         start, stop, step = part.indices(lib.cch_deviceptr_size(box))
         if step != 1:
             raise ValueError(f"the step of a part is {step}, and must be 1: use buffer.view(dtype) for strided arrays")
-        mr, owner = self._mr, self._owner
+        mr, owner = self.memory_resource, self.owner
         if start >= stop:
             empty = empty_buffer(type(self), mr, owner)
-            empty._known = None if mr is not None else self._driver_attributes()
+            if mr is None:
+                empty._set_access(self.device_id, self.is_device_accessible, self.is_host_accessible, self.is_managed)
             return empty
         out = out_box("cch_deviceptr")
         check(lib.cch_deviceptr_part(out, box, start, stop - start))
@@ -127,50 +127,12 @@ class Buffer(_native.BufferHandle, Closing, Made):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        mr = self._mr
+        mr = self.memory_resource
         check_open(self)  # last, because another thread can close it
         reduce = getattr(mr._origin, "_reduce_buffer", None) if mr is not None else None
         if reduce is None:
             raise not_enabled(mr, "pickled")
         return reduce(self)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: int | None = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """Export the memory as a one-dimensional DLPack tensor of bytes.
-
-        The tensor keeps the memory alive, even if this object is closed.
-
-        Parameters
-        ----------
-        stream : int, optional
-            The consumer's stream. It waits for the stream that the buffer was allocated on, or the stream of
-            :meth:`set_deallocation_stream`. The caller must order other work that writes to the buffer. -1: the work is
-            not ordered. None means the legacy default stream for device memory. Host memory has no streams.
-        max_version : tuple of int, optional
-            The newest DLPack version that the consumer supports; from (1, 0) on, the tensor is versioned.
-        dl_device : tuple of int, optional
-            The device to export to: that of the memory, or the host, (1, 0), which needs a copy.
-        copy : bool, optional
-            Whether to export a copy. The host waits for a copy to the host. Default: only if `dl_device` needs one.
-        """
-        box = hold(self)
-        device = self.__dlpack_device__()
-        versioned, target = check_dlpack_arguments(device, stream, max_version, dl_device, copy)
-        if target is not None:
-            view = self.view("int8")
-            return view.__dlpack__(stream=stream, max_version=max_version, dl_device=target, copy=True)
-        capsule = _native.export_capsule(self, versioned)
-        if stream != -1:
-            from cudacore_handles._stream.order import order_behind
-
-            order_behind(_native.deallocation_stream(address(box)), device, stream)
-        return capsule
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -196,16 +158,6 @@ class Buffer(_native.BufferHandle, Closing, Made):
             "stream": stream_for_interface(_native.deallocation_stream(address(box))),
         }
 
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """Return the DLPack device type and ordinal of the memory."""
-        if self.is_managed:
-            return (_native.DL_CUDA_MANAGED, 0)
-        if self.is_device_accessible:
-            return (_native.DL_CUDA_HOST, 0) if self.is_host_accessible else (_native.DL_CUDA, self.device_id)
-        if self.is_host_accessible:
-            return (_native.DL_CPU, 0)
-        raise BufferError("the memory resource reports that neither the host nor a device can access this memory")
-
     def __buffer__(self, flags: int = 0, /) -> memoryview:
         """Return the memory as a view of bytes, if the host can access it; writable unless :attr:`is_read_only`.
 
@@ -219,62 +171,6 @@ class Buffer(_native.BufferHandle, Closing, Made):
         check(lib.cch_deviceptr_check(box))
         readonly = bool(lib.cch_deviceptr_is_read_only(box))
         return host_bytes(self._raw, lib.cch_deviceptr_size(box), box, readonly=readonly)
-
-    @classmethod
-    def from_handle(
-        cls: type[T],
-        ptr: int,
-        size: int,
-        mr: MemoryResource | None = None,
-        owner: object | None = None,
-        *,
-        stream: Stream | IsStreamType | None = None,
-    ) -> T:
-        """Make a buffer from existing memory.
-
-        Parameters
-        ----------
-        ptr : int
-            Address of the memory.
-        size : int
-            Size in bytes.
-        mr : MemoryResource, optional
-            The resource that frees it: ``mr.deallocate(ptr, size, stream=...)`` is called when the buffer is closed.
-        owner : object, optional
-            Instead of `mr`, an object that keeps the memory alive. It is referenced while the memory is in use. If it
-            is a buffer or another CUDA object, it can be closed, because the buffer keeps its resource as well. With a
-            buffer as the owner, the result is like a part of it: if it is closed on a stream, the owner's memory is
-            freed after the work of that stream. An `owner` or `mr` that refers to the buffer is never garbage
-            collected: close the buffer, or use a weak reference.
-        stream : Stream, optional
-            The stream that is passed to `mr`. Default: the stream given to :meth:`close`, or the default stream.
-
-        Raises
-        ------
-        ValueError
-            If both `owner` and `mr` are given.
-        """
-        where = 0 if ptr is None else as_address(ptr, "ptr must be an int, the memory's address")
-        nbytes = check_size(size)
-        if mr is not None and owner is not None:
-            raise ValueError(
-                "owner and memory resource cannot be both specified together: mr frees the memory, or owner keeps it"
-            )
-        if mr is not None:
-            from cudacore_handles._memory.resource import MemoryResource
-
-            check_type("mr", mr, MemoryResource)
-        accepted = accept_if_given(stream)
-        out = out_box("cch_deviceptr")
-        lender = _lender_of(owner)
-        if lender is not None:
-            check(lib.cch_deviceptr_borrow(out, where, nbytes, hold(lender)))
-        else:
-            keeper = mr if mr is not None else owner
-            if isinstance(owner, _native.Handle):
-                keeper = (owner, hold(owner))  # keeps the resource even if the object is closed
-            check(_native.call_owning(keeper, mr is not None, lib.cch_deviceptr_wrap, out, where, nbytes, ffi.NULL))
-        return cls._adopt_memory(address(out), mr, owner, accepted)
 
     @classmethod
     def from_ipc_descriptor(
@@ -341,7 +237,7 @@ class Buffer(_native.BufferHandle, Closing, Made):
         """
         packed = None if options is None else pack_options("copy_to", options, stream)
         if dst is None:
-            mr = self._mr
+            mr = self.memory_resource
             check_open(self)
             if mr is None:
                 raise ValueError("dst is missing, and this buffer has no memory_resource to make one from")
@@ -494,39 +390,6 @@ class Buffer(_native.BufferHandle, Closing, Made):
             shape = (size // itemsize,)
         return StridedMemoryView.from_buffer(self, shape, strides, dtype=dtype)
 
-    def _driver_attributes(self) -> Attributes:
-        """Return the driver's information about memory that has no memory resource (cuPointerGetAttributes)."""
-        known = self._known
-        if known is None or self.is_closed:
-            box = hold(self)  # raises if the buffer is closed; keeps the memory, if another thread closes it now
-            known = self._known = pointer_attributes(int(lib.cch_deviceptr_raw(box)))
-        return known
-
-    @property
-    def _attributes(self) -> MemoryResource | Attributes:
-        mr = self._mr
-        return mr if mr is not None else self._driver_attributes()
-
-    @property
-    def device_id(self) -> int:
-        """int: Ordinal of the memory's device; -1 for host memory."""
-        return self._attributes.device_id
-
-    @property
-    def is_device_accessible(self) -> bool:
-        """bool: Whether kernels can use the memory."""
-        return self._attributes.is_device_accessible
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """bool: Whether the host can use the memory."""
-        return self._attributes.is_host_accessible
-
-    @property
-    def is_managed(self) -> bool:
-        """bool: Whether the memory is managed memory, which the driver moves between host and devices."""
-        return self._attributes.is_managed
-
     @property
     def ipc_descriptor(self) -> IPCBufferDescriptor:
         """IPCBufferDescriptor: The name of the memory for other processes (cuMemPoolExportPointer).
@@ -539,25 +402,31 @@ class Buffer(_native.BufferHandle, Closing, Made):
             self._descriptor = describe_buffer(self)
         return self._descriptor
 
-    @property
-    def memory_resource(self) -> MemoryResource | None:
-        """MemoryResource or None: The resource that allocated the memory, and frees it; None if closed."""
-        return self._mr
 
-    @property
-    def owner(self) -> object:
-        """object: The object that keeps foreign memory alive, as given to :meth:`from_handle`; None if closed."""
-        return self._owner
+def _check_memory(ptr: Any, size: Any, mr: object, owner: object) -> tuple[int, int, object, Buffer | None]:
+    """Check the arguments of :meth:`Buffer.from_handle`.
 
+    Return the address, the size, the object that keeps the memory alive or frees it, and the buffer that does instead.
+    """
+    where = 0 if ptr is None else as_address(ptr, "ptr must be an int, the memory's address")
+    nbytes = check_size(size)
+    if mr is not None and owner is not None:
+        raise ValueError(
+            "owner and memory resource cannot be both specified together: mr frees the memory, or owner keeps it"
+        )
+    if mr is not None:
+        from cudacore_handles._memory.resource import MemoryResource
 
-def _lender_of(owner: object) -> Buffer | None:
-    """Return the buffer that an owner is, or that a view refers to; None if there is none, or if it was closed."""
-    exporter = owner
-    while isinstance(exporter, _native.ViewHandle):
-        exporter = exporter.exporting_obj
-    if not isinstance(exporter, Buffer) or (exporter is not owner and exporter.is_closed):
-        return None
-    return exporter
+        check_type("mr", mr, MemoryResource)
+        return where, nbytes, mr, None
+    lender = owner
+    while isinstance(lender, _native.ViewHandle):
+        lender = lender.exporting_obj
+    if isinstance(lender, Buffer) and (lender is owner or not lender.is_closed):
+        return where, nbytes, None, lender
+    if isinstance(owner, _native.Handle):
+        return where, nbytes, (owner, hold(owner)), None  # keeps the resource even if the object is closed
+    return where, nbytes, owner, None
 
 
 def empty_buffer(cls: type[T], mr: MemoryResource | None, owner: object = None) -> T:
@@ -573,4 +442,4 @@ def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:
     mr.deallocate(ptr, size, stream=ordered_on)
 
 
-_native.connect("memory", buffer=Buffer, free_memory=_free_memory)
+_native.connect("memory", buffer=Buffer, memory_resource=None, check_memory=_check_memory, free_memory=_free_memory)

@@ -315,7 +315,7 @@ def _check_known(known: Any, cls: type[Resource], device: Device | None) -> None
 
 def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
     """Export a buffer of this process, or return the descriptor of an imported one."""
-    mr = buffer._mr
+    mr = buffer.memory_resource
     check_open(buffer)  # last, because another thread can close it
     resource = mr._origin if mr is not None else None
     handle = resource._alloc_handle if isinstance(resource, SharedPool) else None

@@ -196,7 +196,7 @@ def _holders(device_id: int) -> tuple[list[tuple[int, int, str]], list[tuple[int
     wholes: dict[int, tuple[int, int, str]] = {}
     for face in faces:
         try:
-            box, resource = hold(face), face._mr
+            box, resource = hold(face), face.memory_resource
             if resource is None or _device_of(resource) != device_id:
                 continue
             whole = lib.cch_deviceptr_whole(box)

@@ -21,7 +21,7 @@ from cudacore_handles._base.handle import adopt, hold, out_box
 from cudacore_handles._base.made import Closing, not_pickled
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
-from cudacore_handles._memory.buffer import Buffer, empty_buffer
+from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._memory.ipc import POSIX_FILE_DESCRIPTOR, IPCAllocationHandle
 from cudacore_handles._memory.out_of_memory import collect_garbage, explained
 from cudacore_handles._memory.resource import AccessibleMemoryResource, MemoryResource
@@ -110,12 +110,8 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
         stream: Stream | IsStreamType | None,
     ) -> Buffer:
         """Allocate for this resource, or for an adaptor, whose trackers count the memory."""
-        if type(size) is not int or not 0 < size < _MAX_BYTES:
+        if type(size) is not int or not 0 <= size < _MAX_BYTES:
             size = check_size(size)
-            if size == 0:
-                check_open(self)
-                Stream_accept(stream, allow_stream_protocol=True)
-                return empty_buffer(self._buffer_class, mr)
         try:
             return _native.allocate(self._buffer_class, self._pool, size, stream, mr, trackers)
         except (ClosedError, ValueError):  # a ValueError if a subclass has not called __init__()

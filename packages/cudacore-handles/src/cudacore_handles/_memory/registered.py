@@ -12,7 +12,6 @@ from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arrays import host_memory_of
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
-from cudacore_handles._memory.pointer import Attributes
 from cudacore_handles._memory.resource import current_or_own_context
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 from cudacore_handles.typing import HostArrayType
@@ -104,7 +103,7 @@ def register_host_memory(
     flags |= _IOMEMORY if as_flag("iomemory", iomemory) else 0
     if not memory.nbytes:
         empty = empty_buffer(Buffer, None, array)
-        empty._known = Attributes(-1, True, True, False)
+        empty._set_access(-1, True, True, False)
         return empty
     context = current_or_own_context()
     _check_device(context.device, read_only=bool(flags & _READ_ONLY))

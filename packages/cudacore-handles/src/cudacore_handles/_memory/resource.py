@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
+from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.driver_calls import call_driver
 from cudacore_handles._base.errors import check
@@ -270,4 +271,5 @@ def _check_memory_resource(device: Device, mr: MemoryResource) -> None:
         raise ValueError(f"memory_resource is {mr!r}, whose memory is of device {mr.device_id}, not of {device!r}")
 
 
+_native.connect("memory", memory_resource=MemoryResource)
 connect(make_memory_resource=_make_memory_resource, check_memory_resource=_check_memory_resource)

@@ -11,19 +11,6 @@ from cudacore_handles._stream.stream import LEGACY, Stream, is_capturing
 _PER_THREAD = 2  # CU_STREAM_PER_THREAD
 
 
-def order_behind(producer: Stream | None, device: tuple[int, int], stream: int | None) -> None:
-    """Make a DLPack consumer's stream wait for a buffer's stream, which is None if there is none."""
-    if producer is None:
-        return
-    if stream is None:
-        # In DLPack, None means the legacy default stream; for host memory, it means that the consumer uses no stream.
-        if device[0] != _native.DL_CUDA:
-            return
-        stream = LEGACY
-    if stream != producer._raw or stream <= _PER_THREAD:
-        _native.order_streams(stream or LEGACY, producer, device[1] if device[0] == _native.DL_CUDA else -1)
-
-
 def stream_for_interface(producer: Stream | None) -> int | None:
     """Return the stream for which a consumer of ``__cuda_array_interface__`` must wait; None if there is none."""
     return None if producer is None else _unless_captured(producer)

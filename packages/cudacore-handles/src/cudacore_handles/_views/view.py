@@ -16,7 +16,7 @@ from cudacore_handles._driver.device import Device, connect
 from cudacore_handles._memory.arguments import check_dlpack_arguments
 from cudacore_handles._memory.arrays import check_values, has_protocol
 from cudacore_handles._memory.buffer import Buffer
-from cudacore_handles._stream.order import order_behind, stream_for_interface, stream_of_exporter
+from cudacore_handles._stream.order import stream_for_interface, stream_of_exporter
 from cudacore_handles._stream.stream import LEGACY, IsStreamType, Stream, default_stream
 from cudacore_handles._views.dtypes import (
     ELEMENT_TYPES,
@@ -144,37 +144,6 @@ class StridedMemoryView(_native.ViewHandle):
             )
         return as_requested(host_elements(self, self.dtype), dtype, copy)
 
-    def __dlpack__(
-        self,
-        *,
-        stream: int | None = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """Export the view as a DLPack tensor, which keeps the memory alive.
-
-        Parameters
-        ----------
-        stream : int, optional
-            The consumer's stream. It waits for the work on the stream of the buffer or of the exporting object. -1: the
-            stream does not wait. None, for device memory: the legacy default stream.
-        max_version : tuple of int, optional
-            The newest DLPack version that the consumer accepts. From (1, 0) on, the tensor is versioned.
-        dl_device : tuple of int, optional
-            The device to export to: that of the memory, or the host, (1, 0), which needs a copy.
-        copy : bool, optional
-            Whether to export a copy. The host waits for a copy to the host. Default: only if `dl_device` needs one.
-        """
-        versioned, target = check_dlpack_arguments(self._device, stream, max_version, dl_device, copy)
-        if target is not None:
-            made = self._copied(target)
-            return made.__dlpack__(stream=stream if target == self._device else None, max_version=max_version)
-        capsule = _native.export_capsule(self, versioned)
-        if stream != -1:
-            self._order(stream)
-        return capsule
-
     def _copied(self, device: tuple[int, int]) -> StridedMemoryView:
         """Return a copy of the elements in new memory of a DLPack device."""
         memory = _allocate_tensor(*device, self.size * self.dtype.itemsize)
@@ -183,20 +152,6 @@ class StridedMemoryView(_native.ViewHandle):
         self._order(_consumer(stream))
         made.copy_from(self, stream)
         return made
-
-    def _order(self, stream: int | None) -> None:
-        """Make a consumer's stream wait for the stream of the memory."""
-        producer = self._stream
-        if producer is not None or self.exporting_obj is None or isinstance(self.exporting_obj, Buffer):
-            order_behind(producer, self._device, stream)
-        elif self._device[0] == _native.DL_CUDA or (stream is not None and self.is_device_accessible):
-            # Only the exporting object can tell its stream. Exporting it again makes the consumer's stream wait for
-            # that stream. The tensor of this second export is released.
-            _native.from_any_interface(type(self), self.exporting_obj, LEGACY if stream is None else stream)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """Return the DLPack device type and ordinal of the memory."""
-        return self._device
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -450,6 +405,18 @@ def _make(
     )  # fmt: skip
 
 
+def _check_export(
+    exported: Buffer | StridedMemoryView, stream: Any, max_version: Any, dl_device: Any, copy: Any
+) -> tuple[object, int | None, bool]:
+    """Check the arguments of ``__dlpack__``. Return what to export, the stream, and whether its tensor is versioned."""
+    device = exported.__dlpack_device__()
+    versioned, target = check_dlpack_arguments(device, stream, max_version, dl_device, copy)
+    if target is not None:
+        exported = (exported.view("int8") if isinstance(exported, Buffer) else exported)._copied(target)
+        stream = stream if target == device else None
+    return exported, None if stream is None else int(stream), versioned
+
+
 def _element_type(dtype: Any, itemsize: int | None) -> ElementType:
     if dtype is None and itemsize is None:
         raise ValueError("Either itemsize or dtype must be specified")
@@ -577,6 +544,6 @@ _native.connect(
     check_values=check_values,
     map_choices=tuple(CHOICES.items()),
     check_choice=check_choice,
-    buffer_device=Buffer.__dlpack_device__,
+    check_export=_check_export,
     default_stream=lambda: default_stream()._raw,
 )

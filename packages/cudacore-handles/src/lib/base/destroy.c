@@ -22,14 +22,15 @@ static inline bool needs_never(const cch__box *box) {
   return false;
 }
 
-static inline bool needs_always(const cch__box *box) {
-  (void)box;
-  return true;
-}
-
 static inline bool needs_if_owned(const cch__box *box) { return box->owned || box->release != NULL; }
 
 static inline bool needs_of_bundle(const cch__box *box) { return ((const cch_bundle *)box)->foreign; }
+
+/* Memory that other code owns, and that no function frees, is only forgotten. */
+static inline bool needs_of_memory(const cch__box *box) {
+  const cch_deviceptr *ptr = (const cch_deviceptr *)box;
+  return ptr->origin != CCH__FOREIGN || ptr->free != NULL;
+}
 
 /*
  * Returns whether destroying the box of a graph calls the driver: to destroy a graph that the library owns, or to end a

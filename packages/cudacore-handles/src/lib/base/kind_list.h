@@ -19,7 +19,7 @@
   X(STREAM, cch_stream, "stream", "stream", needs_if_owned, cch__stream_destroy, cch__stream_unref_held)               \
   X(EVENT, cch_event, "event", "event", needs_if_owned, cch__event_destroy, cch__event_unref_held)                     \
   X(POOL, cch_pool, "pool", "pool", needs_if_owned, cch__pool_destroy, cch__pool_unref_held)                           \
-  X(DEVICEPTR, cch_deviceptr, "deviceptr", "allocation", needs_always, cch__deviceptr_destroy,                         \
+  X(DEVICEPTR, cch_deviceptr, "deviceptr", "allocation", needs_of_memory, cch__deviceptr_destroy,                      \
     cch__deviceptr_unref_held)                                                                                         \
   X(LIBRARY, cch_library, "library", "library", needs_if_owned, cch__library_destroy, nothing_to_unref)                \
   X(KERNEL, cch_kernel, "kernel", "kernel", needs_if_owned, nothing_to_destroy, cch__kernel_unref_held)                \

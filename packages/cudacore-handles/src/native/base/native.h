@@ -284,8 +284,9 @@ int add_owner_functions(PyObject *module);
 typedef struct owner owner;
 /* Returns a new owner of an object, for owner_release; NULL with an exception on failure. */
 owner *owner_make(const state *st, PyObject *object, bool frees);
-/* A cch_release_fn for owners. */
+/* A cch_release_fn and a cch_free_fn for owners. */
 void owner_release(void *self);
+void owner_free(void *self, CUdeviceptr ptr, size_t size, cch_stream *stream);
 /* Destroys an owner that no box has taken over. */
 void owner_discard(owner *self);
 /* Returns the object that an owner keeps: borrowed. */

@@ -270,11 +270,12 @@ void owner_detach(const owner *self, void *attached) {
   runtime_detach(attached);
 }
 
-static void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *stream) {
+void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *stream) {
   owner *self = opaque;
   self->ptr = ptr;
   self->size = size;
-  self->stream = cch_stream_ref(stream);
+  if (self->frees)
+    self->stream = cch_stream_ref(stream);
   queue(self);
 }
 

@@ -108,10 +108,13 @@ static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, si
   if (count < 0)
     return operands_failed(&of);
   int status;
-  WITHOUT_GIL(status = handle != NULL ? cch_deviceptr_import_part(&box, pool, handle, offset, size, of.stream)
-                       : count == 0
-                           ? cch_deviceptr_alloc_async(&box, pool, size, of.stream)
-                           : cch_deviceptr_alloc_tracked(&box, pool, size, of.stream, trackers, (size_t)count));
+  if (size == 0)
+    status = cch_deviceptr_wrap(&box, 0, 0, NULL, NULL, NULL);
+  else
+    WITHOUT_GIL(status = handle != NULL ? cch_deviceptr_import_part(&box, pool, handle, offset, size, of.stream)
+                         : count == 0
+                             ? cch_deviceptr_alloc_async(&box, pool, size, of.stream)
+                             : cch_deviceptr_alloc_tracked(&box, pool, size, of.stream, trackers, (size_t)count));
   operands_unref(&of);
   if (status != 0)
     return raise_status(st, status);
@@ -305,10 +308,88 @@ static PyObject *close_method(PyObject *object, PyObject *const *arguments, Py_s
 static PyObject *adopt(PyObject *cls, PyObject *const *arguments, Py_ssize_t count) {
   if (count != 3 && check_argument_count("_adopt_memory(out, memory_resource, owner, stream)", count, 4) < 0)
     return NULL;
-  PyObject *face = complete(PyObject_CallMethod(cls, "_adopt", "(O)", arguments[0]), arguments[1], arguments[2]);
+  void *box = box_take(arguments[0]);
+  PyObject *face = NULL;
+  if (box != NULL)
+    face =
+        complete(handle_make(state_of_type((PyTypeObject *)cls), (PyTypeObject *)cls, box), arguments[1], arguments[2]);
   if (face != NULL && count == 4 && arguments[3] != Py_None &&
       with_stream(face, arguments[3], cch_deviceptr_set_stream) < 0)
     Py_CLEAR(face);
+  return face;
+}
+
+/* Returns whether a number needs no check: an int from 0 to 2**63 - 1. */
+static bool is_plain_number(PyObject *given) {
+  int overflow = 0;
+  return PyLong_CheckExact(given) && PyLong_AsLongLongAndOverflow(given, &overflow) >= 0 && overflow == 0;
+}
+
+/* The same for the memory resource and the owner, which is kept as it is unless it can be closed. */
+static bool is_plain_keeper(const state *st, PyObject *mr, PyObject *owner) {
+  PyObject *resources = st->faces.memory_resource; /* None before their module is imported */
+  if (mr != Py_None)
+    return owner == Py_None && resources != Py_None && PyType_IsSubtype(Py_TYPE(mr), (PyTypeObject *)resources);
+  return owner == Py_None || (!is_handle(st, owner) && !PyType_IsSubtype(Py_TYPE(owner), st->view_type));
+}
+
+/*
+ * Makes the box of existing memory. A buffer, `lender`, or an object, `keeper`, keeps it alive; both can be None. If
+ * `frees`, the keeper is a memory resource that frees it. NULL with an exception on failure.
+ */
+static cch_deviceptr *wrap(const state *st, PyObject *ptr, PyObject *size, PyObject *keeper, bool frees,
+                           PyObject *lender) {
+  const size_t address = PyLong_AsSize_t(ptr), bytes = PyLong_AsSize_t(size); /* checked: they fit */
+  cch_deviceptr *box = NULL;
+  int status;
+  if (lender != Py_None) {
+    cch_deviceptr *lent = handle_use(lender);
+    if (lent == NULL)
+      return NULL;
+    status = cch_deviceptr_borrow(&box, address, bytes, lent);
+    handle_done(lender);
+  } else {
+    owner *kept = keeper != Py_None ? owner_make(st, keeper, frees) : NULL;
+    if (kept == NULL && keeper != Py_None)
+      return NULL;
+    status = cch_deviceptr_wrap(&box, address, bytes, NULL, kept, kept != NULL ? owner_free : NULL);
+    if (status != 0 && kept != NULL)
+      owner_discard(kept);
+  }
+  return check_status(st, status) < 0 ? NULL : box;
+}
+
+static PyObject *from_handle(PyObject *cls, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  static const char *const names[] = {"ptr", "size", "mr", "owner", "stream"};
+  const state *st = state_of_type((PyTypeObject *)cls);
+  PyObject *given[5] = {NULL, NULL, Py_None, Py_None, Py_None}, *checked = NULL, *ordered_on = NULL, *face = NULL;
+  if (sort_arguments("from_handle", names, 5, 4, arguments, count, keywords, given) < 0)
+    return NULL;
+  PyObject *ptr = given[0], *size = given[1], *mr = given[2], *keeper = mr != Py_None ? mr : given[3];
+  PyObject *lender = Py_None;
+  if (ptr == NULL || size == NULL)
+    return PyErr_Format(PyExc_TypeError, "from_handle() needs ptr, and size");
+  if (!is_plain_number(ptr) || !is_plain_number(size) || !is_plain_keeper(st, mr, given[3])) {
+    checked = PyObject_CallFunctionObjArgs(st->faces.check_memory, ptr, size, mr, given[3], NULL);
+    if (checked == NULL || !PyArg_ParseTuple(checked, "OOOO", &ptr, &size, &keeper, &lender))
+      goto done;
+  }
+  cch_stream *stream = NULL;
+  if (given[4] != Py_None) {
+    ordered_on = stream_accept(st, given[4]);
+    stream = ordered_on != NULL ? handle_use(ordered_on) : NULL;
+    if (stream == NULL)
+      goto done;
+  }
+  cch_deviceptr *box = wrap(st, ptr, size, keeper, mr != Py_None, lender);
+  if (box != NULL)
+    face = complete(handle_make(st, (PyTypeObject *)cls, box), mr, given[3]);
+  if (face != NULL && stream != NULL && check_status(st, cch_deviceptr_set_stream(box, stream)) < 0)
+    Py_CLEAR(face);
+  if (stream != NULL)
+    handle_done(ordered_on);
+done:
+  KEEPING_EXCEPTION(Py_XDECREF(ordered_on); Py_XDECREF(checked));
   return face;
 }
 
@@ -324,6 +405,12 @@ static PyObject *set_memory_resource(PyObject *object, PyObject *mr) {
   buffer *self = (buffer *)object;
   Py_XDECREF(field_swap(self, &self->mr, Py_NewRef(mr)));
   Py_RETURN_NONE;
+}
+
+static PyObject *dlpack_device(PyObject *object, PyObject *nothing) {
+  (void)nothing;
+  dl_device device;
+  return buffer_device(object, &device) < 0 ? NULL : Py_BuildValue("(ii)", (int)device.type, (int)device.id);
 }
 
 static PyObject *compare(PyObject *a, PyObject *b, int operation) {
@@ -359,7 +446,6 @@ static int traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->mr);
   Py_VISIT(self->owner);
-  Py_VISIT(self->known);
   return 0;
 }
 
@@ -367,7 +453,6 @@ static int clear(PyObject *object) {
   buffer *self = (buffer *)object;
   Py_CLEAR(self->mr);
   Py_CLEAR(self->owner);
-  Py_CLEAR(self->known);
   return 0;
 }
 
@@ -381,15 +466,17 @@ static PyMethodDef methods[] = {
     {"close", FASTCALL(close_method), METH_FASTCALL | METH_KEYWORDS, DOC_BufferHandle_close},
     {"record_stream", record_stream, METH_O, DOC_BufferHandle_record_stream},
     {"set_deallocation_stream", set_deallocation_stream, METH_O, DOC_BufferHandle_set_deallocation_stream},
+    {"__dlpack_device__", dlpack_device, METH_NOARGS, DOC_BufferHandle___dlpack_device__},
+    {"_set_access", access_set, METH_VARARGS, DOC_BufferHandle__set_access},
     {"_set_memory_resource", set_memory_resource, METH_O, DOC_BufferHandle__set_memory_resource},
+    {"from_handle", FASTCALL(from_handle), METH_FASTCALL | METH_KEYWORDS | METH_CLASS, DOC_BufferHandle_from_handle},
     {"_adopt_memory", FASTCALL(adopt), METH_FASTCALL | METH_CLASS, DOC_BufferHandle__adopt_memory},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef members[] = {
-    {"_mr", T_OBJECT, offsetof(buffer, mr), READONLY, NULL},
-    {"_owner", T_OBJECT, offsetof(buffer, owner), READONLY, NULL},
-    {"_known", T_OBJECT, offsetof(buffer, known), 0, NULL},
+    {"memory_resource", T_OBJECT, offsetof(buffer, mr), READONLY, DOC_BufferHandle_memory_resource},
+    {"owner", T_OBJECT, offsetof(buffer, owner), READONLY, DOC_BufferHandle_owner},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -417,6 +504,10 @@ static PyGetSetDef properties[] = {
     {"is_read_only", is_read_only, NULL, DOC_BufferHandle_is_read_only, NULL},
     {"size", size, NULL, DOC_BufferHandle_size, NULL},
     {"handle", address, NULL, DOC_BufferHandle_handle, NULL},
+    {"device_id", access_property, NULL, DOC_BufferHandle_device_id, (void *)ACCESS_DEVICE_ID},
+    {"is_device_accessible", access_property, NULL, DOC_BufferHandle_is_device_accessible, (void *)ACCESS_BY_DEVICE},
+    {"is_host_accessible", access_property, NULL, DOC_BufferHandle_is_host_accessible, (void *)ACCESS_BY_HOST},
+    {"is_managed", access_property, NULL, DOC_BufferHandle_is_managed, (void *)ACCESS_MANAGED},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -4,13 +4,14 @@
 
 /* Buffers. */
 
+#include "base/dlpack.h"
 #include "stream/stream.h"
 
 typedef struct buffer {
   handle base;
   Py_ssize_t size;
   PyObject *mr, *owner; /* NULL if the buffer has none */
-  PyObject *known;      /* the attributes of the memory, once they were queried */
+  shared_word access;   /* who can use the memory, once it is known: see access.c */
   shared_word place;    /* where the memory is: see find_place() in pack.h */
 } buffer;
 
@@ -19,6 +20,20 @@ static inline bool is_buffer(const state *st, PyObject *object) {
 }
 
 int add_buffer_type(PyObject *module, state *st);
+
+/* ---- access.c: where memory is, and who can use it ---- */
+
+/*
+ * The getter of a buffer's properties with the same names as those of memory resources: is_managed and so on. The
+ * closure is one of the flags.
+ */
+enum { ACCESS_DEVICE_ID = 0, ACCESS_BY_DEVICE = 2, ACCESS_BY_HOST = 4, ACCESS_MANAGED = 8 };
+PyObject *access_property(PyObject *buffer, void *flag);
+/* The method of a buffer that sets these properties: _set_access(device_id, by_device, by_host, managed). */
+PyObject *access_set(PyObject *buffer, PyObject *arguments);
+
+/* Gets the DLPack device of a buffer's memory. Returns -1 with an exception on failure. */
+int buffer_device(PyObject *buffer, dl_device *out);
 
 /*
  * Calls a function with memory and a stream that a caller gave: cch_deviceptr_set_stream() or

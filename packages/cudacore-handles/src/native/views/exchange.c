@@ -16,40 +16,6 @@ static state *state_here(void) {
   return st;
 }
 
-/* Reads the DLPack device of memory from its pool; false if it has no pool, or the device of the pool is unknown. */
-static bool device_of_pool(const cch_deviceptr *box, dl_device *out) {
-  const cch_pool *pool = cch_deviceptr_pool(box);
-  int place = 0, id = 0;
-  if (pool != NULL)
-    cch_pool_location(&place, &id, pool);
-  if (pool != NULL && cch_pool_alloc_type(pool) == CCH_ALLOCATION_MANAGED)
-    *out = (dl_device){.type = DL_CUDA_MANAGED, .id = 0};
-  else if (place == CCH_LOCATION_DEVICE)
-    *out = (dl_device){.type = DL_CUDA, .id = id};
-  else if (place == CCH_LOCATION_HOST || place == CCH_LOCATION_HOST_NUMA)
-    *out = (dl_device){.type = DL_CUDA_HOST, .id = 0};
-  else
-    return false;
-  return true;
-}
-
-int buffer_device(const state *st, PyObject *object, dl_device *out) {
-  cch_deviceptr *box = handle_use(object);
-  if (box == NULL)
-    return -1;
-  bool known = device_of_pool(box, out);
-  handle_done(object);
-  if (known)
-    return 0;
-  PyObject *pair = PyObject_CallFunctionObjArgs(st->faces.buffer_device, object, NULL);
-  int type, id;
-  int status = pair != NULL && PyArg_ParseTuple(pair, "ii:__dlpack_device__", &type, &id) ? 0 : -1;
-  Py_XDECREF(pair);
-  if (status == 0)
-    *out = (dl_device){.type = type, .id = id};
-  return status;
-}
-
 /*
  * Fills in a tensor of the bytes of a buffer, and its flags. The tensor is valid only as long as the buffer. Returns -1
  * with an exception on failure.
@@ -58,7 +24,7 @@ static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out, u
   static int64_t one = 1;
   static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a buffer's size is a shape");
   dl_device device;
-  if (buffer_device(st, object, &device) < 0)
+  if (buffer_device(object, &device) < 0)
     return -1;
   buffer *self = (buffer *)object;
   cch_deviceptr *box = handle_use(object);
@@ -157,13 +123,126 @@ static void *lend(const state *st, PyObject *object, bool versioned) {
   return dlpack_lend(self != NULL ? &self->tensor : &tensor, box, keeper, versioned, flags);
 }
 
-static PyObject *export_capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  if (check_argument_count("export_capsule(object, versioned)", count, 2) < 0)
-    return NULL;
-  const bool versioned = arguments[1] == Py_True;
-  void *managed = lend(PyModule_GetState(module), arguments[0], versioned);
-  return managed != NULL ? dlpack_capsule(managed, versioned) : NULL;
+/* ---- the method __dlpack__ ---- */
+
+/* The consumer's stream: its address, or one of these. */
+#define STREAM_NOT_GIVEN ((uint64_t)0)
+#define STREAM_NO_ORDER UINT64_MAX
+enum { LEGACY = 1, PER_THREAD = 2 };
+
+/* Makes a consumer's stream wait for the stream of the memory. `box` is that of the memory, or NULL. -1 on failure. */
+static int order_consumer(const state *st, PyObject *object, cch_deviceptr *box, dl_device device, uint64_t stream) {
+  if (stream == STREAM_NOT_GIVEN && device.type == DL_CUDA) /* for host memory, the consumer uses no stream */
+    stream = LEGACY;
+  if (stream == STREAM_NOT_GIVEN)
+    return 0;
+  cch_stream *producer = box != NULL ? cch_deviceptr_stream_ref(box) : NULL;
+  if (producer != NULL) {
+    int status = 0;
+    if (stream != (uintptr_t)cch_stream_raw(producer) || stream <= PER_THREAD)
+      WITHOUT_GIL(status = cch_stream_order((CUstream)(uintptr_t)stream, NULL, producer,
+                                            device.type == DL_CUDA ? (int)device.id : -1));
+    box_unref(producer);
+    return check_status(st, status);
+  }
+  PyObject *exporter = is_buffer(st, object) ? NULL : ((view *)object)->exporting;
+  if (device.type == DL_CPU || exporter == NULL || exporter == Py_None || is_buffer(st, exporter))
+    return 0;
+  /*
+   * Only the exporting object can tell its stream. Exporting it again makes the consumer's stream wait for that stream.
+   * The tensor of this second export is released.
+   */
+  PyObject *again =
+      PyObject_CallMethod(st->faces.view, "from_any_interface", "OK", exporter, (unsigned long long)stream);
+  Py_XDECREF(again);
+  return again != NULL ? 0 : -1;
 }
+
+/* Reads the consumer's stream. Returns false without an exception if it is not valid. */
+static bool read_stream(PyObject *given, uint64_t *out) {
+  *out = STREAM_NOT_GIVEN;
+  if (given == Py_None)
+    return true;
+  if (!PyLong_CheckExact(given))
+    return false;
+  int overflow;
+  long long number = PyLong_AsLongLongAndOverflow(given, &overflow);
+  *out = overflow > 0 ? (uint64_t)PyLong_AsSize_t(given) : (uint64_t)number;
+  if (overflow > 0 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return false;
+  }
+  return overflow >= 0 && *out != 0 && (overflow > 0 || number >= -1);
+}
+
+/* Reads the newest version that the consumer supports. Returns false without an exception if it is not a usual one. */
+static bool read_version(PyObject *given, bool *versioned) {
+  *versioned = false;
+  if (given == Py_None)
+    return true;
+  if (!PyTuple_CheckExact(given) || PyTuple_Size(given) != 2 || !PyLong_CheckExact(PyTuple_GetItem(given, 1)))
+    return false;
+  PyObject *major = PyTuple_GetItem(given, 0);
+  int overflow;
+  *versioned = PyLong_CheckExact(major) && PyLong_AsLongLongAndOverflow(major, &overflow) >= DL_MAJOR;
+  return *versioned;
+}
+
+static PyObject *export_tensor(const state *st, PyObject *object, uint64_t stream, bool versioned) {
+  const bool is_view = !is_buffer(st, object);
+  cch_deviceptr *box = is_view ? ((view *)object)->box : handle_use(object);
+  if (box == NULL && !is_view)
+    return NULL;
+  void *managed = lend(st, object, versioned);
+  PyObject *capsule = managed != NULL ? dlpack_capsule(managed, versioned) : NULL;
+  uint64_t flags;
+  if (capsule != NULL && stream != STREAM_NO_ORDER &&
+      order_consumer(st, object, box, dlpack_tensor(managed, versioned, &flags)->device, stream) < 0)
+    Py_CLEAR(capsule);
+  if (!is_view)
+    handle_done(object);
+  return capsule;
+}
+
+PyObject *dlpack_export(const state *st, PyObject *object, PyObject *const *arguments, Py_ssize_t count,
+                        PyObject *keywords) {
+  static const char *const names[] = {"stream", "max_version", "dl_device", "copy"};
+  PyObject *given[4] = {Py_None, Py_None, Py_None, Py_None}, *capsule = NULL;
+  uint64_t stream;
+  bool versioned;
+  if (sort_arguments("__dlpack__", names, 4, 0, arguments, count, keywords, given) < 0)
+    return NULL;
+  if (given[2] == Py_None && (given[3] == Py_None || given[3] == Py_False) && read_stream(given[0], &stream) &&
+      read_version(given[1], &versioned))
+    return export_tensor(st, object, stream, versioned);
+  PyObject *checked =
+      PyObject_CallFunctionObjArgs(st->faces.check_export, object, given[0], given[1], given[2], given[3], NULL);
+  int is_versioned;
+  PyObject *exported, *consumer;
+  if (checked != NULL && PyArg_ParseTuple(checked, "OOp", &exported, &consumer, &is_versioned) &&
+      read_stream(consumer, &stream))
+    capsule = export_tensor(st, exported, stream, is_versioned != 0);
+  Py_XDECREF(checked);
+  return capsule;
+}
+
+static PyObject *dlpack_of_buffer(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  const state *st = ((handle *)object)->st;
+  return st != NULL ? dlpack_export(st, object, arguments, count, keywords) : handle_hold(object); /* raises */
+}
+
+static PyMethodDef dlpack_method = {"__dlpack__", FASTCALL(dlpack_of_buffer), METH_FASTCALL | METH_KEYWORDS,
+                                    DOC_BufferHandle___dlpack__};
+
+PyObject *view_order(PyObject *object, PyObject *stream) {
+  const view *self = (view *)object;
+  uint64_t number;
+  if (!read_stream(stream, &number))
+    return PyErr_Format(PyExc_TypeError, "_order() takes the address of a stream, not %R", stream);
+  return order_consumer(self->st, object, self->box, self->tensor.device, number) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+/* ---- the exchange API ---- */
 
 static int managed_from_object(void *object, dl_managed_tensor_versioned **out) {
   const state *st = state_here();
@@ -214,13 +293,13 @@ static dl_exchange_api exchange_api = {
     .current_work_stream = current_work_stream,
 };
 
-static PyMethodDef functions[] = {
-    {"export_capsule", FASTCALL(export_capsule), METH_FASTCALL, DOC_export_capsule},
-    {NULL, NULL, 0, NULL},
-};
-
 int add_exchange_api(PyObject *module) {
-  if (PyModule_AddFunctions(module, functions) < 0)
+  /* Buffers are of a lower room, which has no tensors. */
+  PyTypeObject *buffers = ((state *)PyModule_GetState(module))->buffer_type;
+  PyObject *method = PyDescr_NewMethod(buffers, &dlpack_method);
+  int added = method != NULL ? PyObject_SetAttrString((PyObject *)buffers, dlpack_method.ml_name, method) : -1;
+  Py_XDECREF(method);
+  if (added < 0)
     return -1;
   PyObject *capsule = PyCapsule_New(&exchange_api, DL_EXCHANGE_API, NULL);
   int status = capsule != NULL ? PyModule_AddObjectRef(module, "exchange_api", capsule) : -1;

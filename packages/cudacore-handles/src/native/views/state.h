@@ -17,7 +17,7 @@
   X(views, check_values)   /* (array, name): raises if the array's memory does not hold its values */                  \
   X(views, map_choices)    /* (name, class) of each enumeration of tensor maps' options */                             \
   X(views, check_choice)   /* (name, class, given): raises for a value that is not of the class */                     \
-  X(views, buffer_device)  /* (buffer) -> DLPack device */                                                             \
+  X(views, check_export)   /* (buffer or view, arguments of __dlpack__) -> (what to export, stream, versioned) */      \
   X(views, default_stream) /* () -> the address of the default stream */
 
 #define VIEWS_TYPES(X) X(view) X(tensor_map)
@@ -26,7 +26,6 @@
 #define VIEWS_NAMES(X)                                                                                                 \
   X(dlpack, "__dlpack__")                                                                                              \
   X(dlpack_device, "__dlpack_device__")                                                                                \
-  X(device_id, "device_id")                                                                                            \
   X(shape, "shape")                                                                                                    \
   X(strides, "strides")                                                                                                \
   X(dtype, "dtype")                                                                                                    \

@@ -359,6 +359,11 @@ static PyObject *get_device(PyObject *object, void *closure) {
   return Py_BuildValue("(ii)", (int)device.type, (int)device.id);
 }
 
+static PyObject *dlpack_device(PyObject *object, PyObject *nothing) {
+  (void)nothing;
+  return get_device(object, NULL);
+}
+
 static PyObject *check_memory(PyObject *object, PyObject *nothing) {
   (void)nothing;
   const view *self = (view *)object;
@@ -435,7 +440,14 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+static PyObject *dlpack(PyObject *object, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  return dlpack_export(((view *)object)->st, object, arguments, count, keywords);
+}
+
 static PyMethodDef methods[] = {
+    {"__dlpack__", FASTCALL(dlpack), METH_FASTCALL | METH_KEYWORDS, DOC_ViewHandle___dlpack__},
+    {"__dlpack_device__", dlpack_device, METH_NOARGS, DOC_ViewHandle___dlpack_device__},
+    {"_order", view_order, METH_O, NULL},
     {"_check_memory", check_memory, METH_NOARGS, NULL},
     {"record_stream", record_stream, METH_O, DOC_ViewHandle_record_stream},
     {NULL, NULL, 0, NULL},

@@ -51,7 +51,7 @@ static PyObject *tuple_of_dims(PyObject *given, bool is_shape) {
 static PyObject *view_memory(const state *st, PyTypeObject *type, PyObject *face, PyObject *shape, PyObject *strides,
                              PyObject *element, bool read_only) {
   dl_device device;
-  if (buffer_device(st, face, &device) < 0)
+  if (buffer_device(face, &device) < 0)
     return NULL;
   view *self = view_new(st, type, (int32_t)PyTuple_Size(shape));
   if (self == NULL)

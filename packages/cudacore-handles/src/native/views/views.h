@@ -105,13 +105,17 @@ int add_tensor_map_type(PyObject *module, state *st);
 
 /* ---- exchange.c ---- */
 
-/* Gets the DLPack device of a Buffer's memory. Returns -1 with an exception on failure. */
-int buffer_device(const state *st, PyObject *buffer, dl_device *out);
+/* Implements __dlpack__() of buffers and views. */
+PyObject *dlpack_export(const state *st, PyObject *object, PyObject *const *arguments, Py_ssize_t count,
+                        PyObject *keywords);
+
+/* Implements the method of views that makes a consumer's stream wait for the stream of the memory. */
+PyObject *view_order(PyObject *view, PyObject *stream);
 
 /* The function of our exchange API that describes a Buffer or a view. */
 int exchange_tensor(void *object, dl_tensor *out);
 
-/* Adds the capsule of our exchange API to the module, and the function that exports tensors in capsules. */
+/* Adds the capsule of our exchange API to the module, and the method __dlpack__() to the type of buffers. */
 int add_exchange_api(PyObject *module);
 
 #endif
