@@ -711,6 +711,9 @@ def deallocation_stream(memory: int, /) -> Any:
 def set_current(context: Handle, /) -> bool:
     """Make a context current (cuCtxSetCurrent). Return False if the context was lost in a reset."""
 
+def memory_device(address: int, /) -> tuple[int, int]:
+    """Return the DLPack device type and ordinal of memory, as the driver reports it."""
+
 def work_stream(obj: object, device_type: int, device_id: int, /) -> int | None:
     """Return the current stream of an array's library, by DLPack's C exchange API; None if there is none."""
 
@@ -899,6 +902,33 @@ def from_any_interface(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V
     ------
     BufferError
         If no interface accepts the array; the message has the reasons.
+    """
+
+def from_cuda_array_interface(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V:
+    """Make a view of an array by ``__cuda_array_interface__``.
+
+    Parameters
+    ----------
+    obj : object
+        The array, whose interface is of version 2 or 3.
+    stream_ptr : int or Stream, optional
+        The stream that will use the array. It waits for the stream that the interface names. Version 2 of the
+        interface names none. The stream then waits for the array library's current stream if the library has
+        DLPack's C exchange API, as PyTorch does. -1: the stream does not wait.
+
+    Raises
+    ------
+    BufferError
+        If the interface is invalid, has a mask, or is of an unknown version; or if `stream_ptr` is None.
+    """
+
+def from_array_interface(cls: type[_V], obj: object) -> _V:
+    """Make a view of an array in host memory by ``__array_interface__``.
+
+    Raises
+    ------
+    BufferError
+        If the interface is invalid, or has a mask.
     """
 
 def from_buffer(

@@ -82,6 +82,10 @@ class StridedMemoryView(_native.ViewHandle):
         @classmethod
         def from_any_interface(cls, obj: object, stream_ptr: Any = None) -> StridedMemoryView: ...
         @classmethod
+        def from_cuda_array_interface(cls, obj: object, stream_ptr: Any = None) -> StridedMemoryView: ...
+        @classmethod
+        def from_array_interface(cls, obj: object) -> StridedMemoryView: ...
+        @classmethod
         def from_buffer(
             cls,
             buffer: Buffer,
@@ -95,6 +99,8 @@ class StridedMemoryView(_native.ViewHandle):
     else:
         from_dlpack = classmethod(_native.from_dlpack)
         from_any_interface = classmethod(_native.from_any_interface)
+        from_cuda_array_interface = classmethod(_native.from_cuda_array_interface)
+        from_array_interface = classmethod(_native.from_array_interface)
         from_buffer = classmethod(_native.from_buffer)
 
     def __new__(cls, obj: object = None, stream_ptr: Any = None) -> StridedMemoryView:
@@ -149,7 +155,7 @@ class StridedMemoryView(_native.ViewHandle):
         memory = _allocate_tensor(*device, self.size * self.dtype.itemsize)
         made = StridedMemoryView.from_buffer(memory, self.shape, dtype=self.dtype)
         stream = default_stream()
-        self._order(_consumer(stream))
+        self._order(stream._raw or LEGACY)
         made.copy_from(self, stream)
         return made
 
@@ -176,65 +182,6 @@ class StridedMemoryView(_native.ViewHandle):
             "version": 3,
             "stream": stream,
         }
-
-    @classmethod
-    def from_cuda_array_interface(cls, obj: Any, stream_ptr: Any = None) -> StridedMemoryView:
-        """Make a view of an array by ``__cuda_array_interface__``.
-
-        Parameters
-        ----------
-        obj : object
-            The array, whose interface is of version 2 or 3.
-        stream_ptr : int or Stream, optional
-            The stream that will use the array. It waits for the stream that the interface names. Version 2 of the
-            interface names none. The stream then waits for the array library's current stream if the library has
-            DLPack's C exchange API, as PyTorch does. -1: the stream does not wait.
-
-        Raises
-        ------
-        BufferError
-            If the interface is invalid, has a mask, or is of an unknown version; or if `stream_ptr` is None.
-        """
-        interface, address = read_interface(obj, "__cuda_array_interface__")
-        if stream_ptr is None:
-            raise BufferError(
-                "stream=None is ambiguous with view(): give stream_ptr, the stream that will use the array, so that "
-                "it waits for the producer's; or -1 for no order"
-            )
-        version = as_integer(interface.get("version", 0))
-        if version is None or version < 2:
-            raise BufferError(
-                "only versions 2 and 3 of the CUDA Array Interface are supported, and the array's is "
-                f"{interface.get('version', 0)!r}"
-            )
-        device = _device_of(address)
-        view = _view_of_interface(cls, obj, interface, address, device)
-        consumer = _consumer(stream_ptr)
-        if version == 2:  # version 2 names no stream
-            producer = _native.work_stream(obj, *device) if consumer != -1 else None
-            producer = LEGACY if producer == 0 else producer
-        else:
-            producer = None if interface.get("stream") is None else as_integer(interface["stream"]) or -1
-        if producer is not None:
-            if not 0 < producer < 2**64:
-                raise BufferError(
-                    f"the stream of the __cuda_array_interface__ is {interface.get('stream')!r}; it must be an address"
-                )
-            if consumer != -1 and consumer != producer:
-                _native.order_streams(consumer, producer, device[1] if device[0] == _native.DL_CUDA else -1)
-        return view
-
-    @classmethod
-    def from_array_interface(cls, obj: Any) -> StridedMemoryView:
-        """Make a view of an array in host memory by ``__array_interface__``.
-
-        Raises
-        ------
-        BufferError
-            If the interface is invalid, or has a mask.
-        """
-        interface, address = read_interface(obj, "__array_interface__")
-        return _view_of_interface(cls, obj, interface, address, (_native.DL_CPU, 0))
 
     def view(self, layout: _StridedLayout | None = None, dtype: Any = None) -> StridedMemoryView:
         """Make a view of the same memory, with another layout or type.
@@ -449,15 +396,53 @@ def _check_within(layout: _StridedLayout, old: _StridedLayout, exporting: object
 # ---- array interfaces
 
 
-def _interface_of(cls: type[StridedMemoryView], obj: object, stream: int, name: str) -> StridedMemoryView:
-    """Make a view of an object without ``__dlpack__``. `stream` is -2 if it was not given."""
-    if name == "from_any_interface":
-        if has_protocol(obj, "__cuda_array_interface__"):
-            return cls.from_cuda_array_interface(obj, None if stream == -2 else stream)
-        if has_protocol(obj, "__array_interface__"):
-            return cls.from_array_interface(obj)
+def _interface_of(cls: type[StridedMemoryView], obj: object, stream: int, function: str) -> StridedMemoryView:
+    """Make a view of an object by an array interface. `stream` is -2 if it was not given."""
+    cuda, host = "__cuda_array_interface__", "__array_interface__"
+    any_one = function == "from_any_interface"
+    if function == "from_cuda_array_interface" or (any_one and has_protocol(obj, cuda)):
+        return _view_of_cuda_interface(cls, obj, stream)
+    if function == "from_array_interface" or (any_one and has_protocol(obj, host)):
+        interface, address = read_interface(obj, host)
+        return _view_of_interface(cls, obj, interface, address, (_native.DL_CPU, 0))
+    if any_one:
         raise no_protocol(obj)
     raise AttributeError(f"obj is of type {type(obj).__name__}, which has no __dlpack__", name="__dlpack__", obj=obj)
+
+
+def _view_of_cuda_interface(cls: type[StridedMemoryView], obj: object, consumer: int) -> StridedMemoryView:
+    interface, address = read_interface(obj, "__cuda_array_interface__")
+    if consumer == -2:
+        raise BufferError(
+            "stream=None is ambiguous with view(): give stream_ptr, the stream that will use the array, so that "
+            "it waits for the producer's; or -1 for no order"
+        )
+    version = as_integer(interface.get("version", 0))
+    if version is None or version < 2:
+        raise BufferError(
+            "only versions 2 and 3 of the CUDA Array Interface are supported, and the array's is "
+            f"{interface.get('version', 0)!r}"
+        )
+    device = _native.memory_device(address) if address else (_native.DL_CUDA, max(_native.current_device(), 0))
+    if device[0] == _native.DL_CPU:
+        raise BufferError(
+            f"the __cuda_array_interface__ has the address {address:#x}, which is not memory of CUDA: it was freed, "
+            "or is ordinary host memory"
+        )
+    view = _view_of_interface(cls, obj, interface, address, device)
+    if version == 2:  # version 2 names no stream
+        producer = _native.work_stream(obj, *device) if consumer != -1 else None
+        producer = LEGACY if producer == 0 else producer
+    else:
+        producer = None if interface.get("stream") is None else as_integer(interface["stream"]) or -1
+    if producer is not None:
+        if not 0 < producer < 2**64:
+            raise BufferError(
+                f"the stream of the __cuda_array_interface__ is {interface.get('stream')!r}; it must be an address"
+            )
+        if consumer not in (-1, producer):
+            _native.order_streams(consumer, producer, device[1] if device[0] == _native.DL_CUDA else -1)
+    return view
 
 
 def _view_of_interface(
@@ -471,36 +456,6 @@ def _view_of_interface(
     if not address and layout.volume:
         raise BufferError(f"the array interface of {type(obj).__name__} has no address, but {layout.volume} elements")
     return _make(cls, address, layout, kind, device, bool(interface["data"][1]), obj, obj)
-
-
-def _device_of(address: int) -> tuple[int, int]:
-    """Return the DLPack device of an address that kernels can use."""
-    from cudacore_handles._memory.pointer import pointer_attributes
-
-    if not address:
-        return (_native.DL_CUDA, max(_native.current_device(), 0))
-    known = pointer_attributes(address)
-    if known.is_managed:
-        return (_native.DL_CUDA_MANAGED, 0)
-    if known.is_host_accessible and known.is_device_accessible:
-        return (_native.DL_CUDA_HOST, 0)
-    if not known.is_device_accessible:
-        raise BufferError(
-            f"the __cuda_array_interface__ has the address {address:#x}, which is not memory of CUDA: it was freed, "
-            "or is ordinary host memory"
-        )
-    return (_native.DL_CUDA, known.device_id)
-
-
-def _consumer(stream_ptr: Any) -> int:
-    number = as_integer(stream_ptr)
-    if number is not None:
-        if not -1 <= number < 2**64:
-            raise ValueError(f"stream_ptr is {number}; it must be a stream's address, or -1 for no order")
-        return number or 1
-    from cudacore_handles._stream.stream import Stream_accept
-
-    return Stream_accept(stream_ptr, allow_stream_protocol=True).__cuda_stream__()[1] or 1
 
 
 def _copy_array(device: Device, array: AnyArrayType, stream: Stream | IsStreamType) -> StridedMemoryView:

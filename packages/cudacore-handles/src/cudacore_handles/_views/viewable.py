@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from cudacore_handles import _native
 from cudacore_handles._memory.arrays import has_protocol
 from cudacore_handles._views.interfaces import no_protocol
 from cudacore_handles._views.view import StridedMemoryView
@@ -20,14 +21,15 @@ class _StridedMemoryViewProxy:
 
     def __init__(self, obj: object) -> None:
         self.obj = obj
-        self.has_dlpack = has_protocol(obj, "__dlpack__")
-        interfaces = ("__cuda_array_interface__", "__array_interface__")
-        if not self.has_dlpack and not any(has_protocol(obj, name) for name in interfaces):
+        self.has_dlpack = has_dlpack = has_protocol(obj, "__dlpack__")
+        if not (
+            has_dlpack or has_protocol(obj, "__cuda_array_interface__") or has_protocol(obj, "__array_interface__")
+        ):
             raise no_protocol(obj)
 
     def view(self, stream_ptr: Any = None) -> StridedMemoryView:
         """Make the view; see :meth:`StridedMemoryView.from_any_interface`."""
-        return StridedMemoryView.from_any_interface(self.obj, stream_ptr)
+        return _native.from_any_interface(StridedMemoryView, self.obj, stream_ptr)
 
 
 def args_viewable_as_strided_memory(

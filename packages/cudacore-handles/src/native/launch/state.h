@@ -44,9 +44,7 @@ typedef struct known_dtype {
 /* Names of arguments, and of attributes of arguments. */
 #define LAUNCH_NAMES(X)                                                                                                \
   CONFIG_ARGUMENTS(X)                                                                                                  \
-  X(value, "value")                                                                                                    \
-  X(interface, "__cuda_array_interface__")                                                                             \
-  X(typestr, "typestr")
+  X(value, "value")
 
 typedef struct launch_state {
   known_dtype dtypes[KNOWN_DTYPES];

@@ -136,3 +136,7 @@ int buffer_device(PyObject *object, dl_device *out) {
   }
   return device_from(access, out);
 }
+
+int memory_device(const state *st, uintptr_t address, dl_device *out) {
+  return device_from(query_access(st, address), out);
+}

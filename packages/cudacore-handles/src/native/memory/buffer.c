@@ -516,7 +516,16 @@ static PyType_Spec spec =
                  SLOT(tp_traverse, traverse), SLOT(tp_clear, clear), SLOT(tp_hash, hash), SLOT(tp_richcompare, compare),
                  SLOT(tp_methods, methods), SLOT(tp_members, members), SLOT(tp_getset, properties));
 
+static PyObject *device_of_address(PyObject *module, PyObject *address) {
+  const size_t given = PyLong_AsSize_t(address);
+  dl_device device;
+  if (PyErr_Occurred() || memory_device(PyModule_GetState(module), given, &device) < 0)
+    return NULL;
+  return Py_BuildValue("(ii)", (int)device.type, (int)device.id);
+}
+
 static PyMethodDef functions[] = {
+    {"memory_device", device_of_address, METH_O, DOC_memory_device},
     {"allocate", FASTCALL(allocate), METH_FASTCALL, DOC_allocate},
     {"import_memory", FASTCALL(import_memory), METH_FASTCALL, DOC_import_memory},
     {"copy", FASTCALL(copy), METH_FASTCALL, DOC_copy},

@@ -34,6 +34,8 @@ PyObject *access_set(PyObject *buffer, PyObject *arguments);
 
 /* Gets the DLPack device of a buffer's memory. Returns -1 with an exception on failure. */
 int buffer_device(PyObject *buffer, dl_device *out);
+/* The same for an address, about which the driver is asked. */
+int memory_device(const state *st, uintptr_t address, dl_device *out);
 
 /*
  * Calls a function with memory and a stream that a caller gave: cch_deviceptr_set_stream() or

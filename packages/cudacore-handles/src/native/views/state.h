@@ -13,7 +13,7 @@
   X(views, element_type)   /* (dtype, itemsize) -> (type in DLPack, itemsize, dtype or ...) */                         \
   X(views, dtype_of)       /* (code, bits, lanes) -> the dtype of a type in DLPack */                                  \
   X(views, dlpack_type_of) /* (dtype or typestr) -> the type in DLPack: code | bits << 8 | lanes << 16 */              \
-  X(views, interface_of)   /* (class, object, stream, name) -> a view of an object without DLPack */                   \
+  X(views, interface_of)   /* (class, object, stream, function) -> a view of an object by an interface */              \
   X(views, check_values)   /* (array, name): raises if the array's memory does not hold its values */                  \
   X(views, map_choices)    /* (name, class) of each enumeration of tensor maps' options */                             \
   X(views, check_choice)   /* (name, class, given): raises for a value that is not of the class */                     \
@@ -34,7 +34,12 @@
   X(ptr, "ptr")                                                                                                        \
   X(is_conj, "is_conj")                                                                                                \
   X(is_neg, "is_neg")                                                                                                  \
-  X(data, "data")
+  X(data, "data")                                                                                                      \
+  X(interface, "__cuda_array_interface__")                                                                             \
+  X(typestr, "typestr")                                                                                                \
+  X(host_interface, "__array_interface__")                                                                             \
+  X(mask, "mask")                                                                                                      \
+  X(version, "version")
 
 typedef struct views_state {
   PyObject *version;      /* of DLPack, which is requested */

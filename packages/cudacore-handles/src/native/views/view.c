@@ -307,10 +307,11 @@ static PyObject *get_shape(PyObject *object, void *closure) {
 
 static PyObject *get_strides(PyObject *object, void *closure) {
   (void)closure;
-  const view *self = (view *)object;
+  view *self = (view *)object;
   if (!self->explicit)
     Py_RETURN_NONE;
-  return tuple_of(self->tensor.strides, self->tensor.ndim);
+  PyObject *known = field_get(self, &self->strides);
+  return known != NULL ? known : field_keep(self, &self->strides, tuple_of(self->tensor.strides, self->tensor.ndim));
 }
 
 static PyObject *get_size(PyObject *object, void *closure) {
@@ -394,6 +395,7 @@ static int view_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(self->dtype);
   Py_VISIT(self->layout);
   Py_VISIT(self->shape);
+  Py_VISIT(self->strides);
   return 0;
 }
 
@@ -407,6 +409,7 @@ static int view_clear(PyObject *object) {
   Py_CLEAR(self->dtype);
   Py_CLEAR(self->layout);
   Py_CLEAR(self->shape);
+  Py_CLEAR(self->strides);
   return 0;
 }
 

@@ -333,10 +333,10 @@ static PyObject *work_stream(PyObject *module, PyObject *const *arguments, Py_ss
 }
 
 /* Reads (cls, obj, stream_ptr=None). Returns -1 with an exception on failure. */
-static int read_arguments(const state *st, const char *function, PyObject *const *arguments, Py_ssize_t count,
-                          PyObject *keywords, PyObject *out[3], long long *stream, PyObject **kept) {
+static int read_arguments(const state *st, const char *function, Py_ssize_t wanted, PyObject *const *arguments,
+                          Py_ssize_t count, PyObject *keywords, PyObject *out[3], long long *stream, PyObject **kept) {
   static const char *const names[] = {"cls", "obj", "stream_ptr"};
-  if (sort_arguments(function, names, 3, 3, arguments, count, keywords, out) < 0)
+  if (sort_arguments(function, names, wanted, wanted, arguments, count, keywords, out) < 0)
     return -1;
   if (view_check_class(st, function, out[0]) < 0)
     return -1;
@@ -345,9 +345,138 @@ static int read_arguments(const state *st, const char *function, PyObject *const
   return read_stream(st, out[2], stream, kept) ? 0 : -1;
 }
 
-/* Makes a view of an object without DLPack. The stream is from read_stream(). */
-static PyObject *from_interface(const state *st, PyObject *cls, PyObject *object, long long stream, const char *name) {
-  return PyObject_CallFunction(st->faces.interface_of, "OOLs", cls, object, stream, name);
+/* ---- array interfaces ---- */
+
+/* The fields of an interface, as new references; NULL for those that are missing. */
+typedef struct interface {
+  PyObject *shape, *strides, *typestr, *data, *mask, *version, *stream;
+} interface;
+
+static interface interface_fields(const state *st, PyObject *given) {
+  const interned_names *names = &st->names;
+  return (interface){
+      .shape = dict_get(given, names->shape),
+      .strides = dict_get(given, names->strides),
+      .typestr = dict_get(given, names->typestr),
+      .data = dict_get(given, names->data),
+      .mask = dict_get(given, names->mask),
+      .version = dict_get(given, names->version),
+      .stream = dict_get(given, names->stream),
+  };
+}
+
+static void interface_unref(interface *self) {
+  Py_XDECREF(self->shape);
+  Py_XDECREF(self->strides);
+  Py_XDECREF(self->typestr);
+  Py_XDECREF(self->data);
+  Py_XDECREF(self->mask);
+  Py_XDECREF(self->version);
+  Py_XDECREF(self->stream);
+}
+
+static bool is_missing(const PyObject *field) { return field == NULL || field == Py_None; }
+
+/* Returns a number of an interface, which must be a positive int; 0, perhaps with an exception, for anything else. */
+static size_t positive(PyObject *number) {
+  size_t value = number != NULL && PyLong_CheckExact(number) ? PyLong_AsSize_t(number) : 0;
+  return value == (size_t)-1 ? 0 : value;
+}
+
+/* Makes a view of an interface whose fields are of the usual types. NULL, perhaps with an exception, for others. */
+static view *view_of_fields(const state *st, PyTypeObject *type, PyObject *object, const interface *from,
+                            bool on_host) {
+  unsigned long packed;
+  if (from->shape == NULL || !PyTuple_CheckExact(from->shape) || from->typestr == NULL ||
+      !PyUnicode_CheckExact(from->typestr) || from->data == NULL || !PyTuple_CheckExact(from->data) ||
+      PyTuple_Size(from->data) != 2 || !PyBool_Check(PyTuple_GetItem(from->data, 1)) || !is_missing(from->mask) ||
+      !(is_missing(from->strides) || PyTuple_CheckExact(from->strides)) ||
+      type_of_dtype(st, from->typestr, &packed) < 0 || (packed & 0xFF) == DL_NO_CODE)
+    return NULL;
+  const size_t address = positive(PyTuple_GetItem(from->data, 0));
+  dl_device device = {.type = DL_CPU};
+  if (address == 0 || (!on_host && (memory_device(st, address, &device) < 0 || device.type == DL_CPU)))
+    return NULL;
+  view *self = view_new(st, type, (int32_t)PyTuple_Size(from->shape));
+  if (self == NULL)
+    return NULL;
+  self->tensor.data = (void *)address;
+  self->tensor.device = device;
+  self->tensor.dtype = view_type(packed);
+  self->read_only = PyTuple_GetItem(from->data, 1) == Py_True;
+  self->exporting = Py_NewRef(object);
+  if (view_set_itemsize(self, 0) == 0 &&
+      view_set_dims(self, from->shape, from->strides == NULL ? Py_None : from->strides, self->itemsize, -1) == 0 &&
+      check_exchanged(st, object, &self->tensor) == 0 && view_set_keeper(self, object) == 0)
+    return self;
+  Py_DECREF(self);
+  return NULL;
+}
+
+/* Returns whether Python code can try what has failed here, and then raises the error, or that nothing has failed. */
+static bool can_try_again(void) {
+  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
+    return false;
+  PyErr_Clear();
+  return true;
+}
+
+/* Whether the values of a type are arrays whose interface needs no checks. Others can have masks, for example. */
+static bool is_plain_array(const type_entry *how) {
+  return how->type != NULL && (how->packing == PACKING_ARRAY || how->packing == PACKING_PATHS);
+}
+
+/*
+ * Makes a view of an array by the interface of that name. NULL without an exception: it has none, or Python code must
+ * read it, which also raises the errors. The stream is from read_stream().
+ */
+static PyObject *view_of_interface(const state *st, PyTypeObject *type, PyObject *object, PyObject *name,
+                                   long long stream) {
+  const bool on_host = name == st->names.host_interface;
+  PyObject *given = on_host || stream >= NO_ORDER ? PyObject_GetAttr(object, name) : NULL;
+  view *self = NULL;
+  unsigned long long producer = 0;
+  if (given != NULL && PyDict_CheckExact(given)) {
+    interface from = interface_fields(st, given);
+    producer = is_missing(from.stream) ? 0 : positive(from.stream);
+    /* Version 2 names no stream. */
+    if (on_host || (positive(from.version) >= 3 && (is_missing(from.stream) || producer != 0)))
+      self = view_of_fields(st, type, object, &from, on_host);
+    interface_unref(&from);
+  }
+  Py_XDECREF(given);
+  if (self == NULL)
+    (void)can_try_again();
+  else if (!on_host && stream != NO_ORDER && producer != 0 && order(st, stream, producer, self->tensor.device) < 0)
+    Py_CLEAR(self);
+  return (PyObject *)self;
+}
+
+/* The same; Python code makes the view if this function cannot. `function` is the method that was called. */
+static PyObject *from_interface(const state *st, PyObject *cls, PyObject *object, long long stream,
+                                const type_entry *how, PyObject *name, const char *function) {
+  PyObject *result = NULL;
+  if (name != NULL && is_plain_array(how))
+    result = view_of_interface(st, (PyTypeObject *)cls, object, name, stream);
+  if (result == NULL && !PyErr_Occurred())
+    result = PyObject_CallFunction(st->faces.interface_of, "OOLs", cls, object, stream, function);
+  return result;
+}
+
+static PyObject *from_one_interface(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *keywords,
+                                    bool on_host) {
+  const state *st = PyModule_GetState(module);
+  PyObject *arguments[3] = {NULL}, *kept = NULL, *result = NULL;
+  long long stream = NO_ORDER;
+  type_entry how = {0};
+  const char *function = on_host ? "from_array_interface" : "from_cuda_array_interface";
+  if (read_arguments(st, function, on_host ? 2 : 3, given, count, keywords, arguments, &stream, &kept) < 0)
+    return NULL;
+  if (types_find(st, arguments[1], &how) >= 0)
+    result = from_interface(st, arguments[0], arguments[1], stream, &how,
+                            on_host ? st->names.host_interface : st->names.interface, function);
+  KEEPING_EXCEPTION(types_unref(&how); Py_XDECREF(kept));
+  return result;
 }
 
 /*
@@ -355,13 +484,13 @@ static PyObject *from_interface(const state *st, PyObject *cls, PyObject *object
  * raised. Errors of CUDA, and exceptions that are not about the array, are raised without a second attempt.
  */
 static PyObject *from_interface_instead(const state *st, PyObject *cls, PyObject *object, long long stream,
-                                        const char *name) {
+                                        const type_entry *how, const char *name) {
   if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError) ||
       PyErr_ExceptionMatches(st->faces.cuda_error))
     return NULL;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  PyObject *result = from_interface(st, cls, object, stream, name);
+  PyObject *result = from_interface(st, cls, object, stream, how, st->names.interface, name);
   if (result == NULL) {
     PyErr_Clear();
     PyErr_Restore(type, value, traceback);
@@ -379,12 +508,12 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
   long long stream = NO_ORDER;
   type_entry how = {0};
   const char *name = any ? "from_any_interface" : "from_dlpack";
-  if (read_arguments(st, name, given, count, keywords, arguments, &stream, &kept) < 0)
+  if (read_arguments(st, name, 3, given, count, keywords, arguments, &stream, &kept) < 0)
     return NULL;
   PyTypeObject *type = (PyTypeObject *)arguments[0];
   PyObject *object = arguments[1];
   if (PyType_Check(object)) { /* attributes of a class, such as __dlpack__, are meant for its instances */
-    result = from_interface(st, arguments[0], object, stream, name);
+    result = from_interface(st, arguments[0], object, stream, &how, NULL, name);
     goto end;
   }
   if (types_find(st, object, &how) < 0)
@@ -413,12 +542,12 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
     Py_DECREF(method);
   } else if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
     PyErr_Clear();
-    result = from_interface(st, arguments[0], object, stream, name);
+    result = from_interface(st, arguments[0], object, stream, &how, any ? st->names.interface : NULL, name);
     goto end;
   }
 tried:
   if (result == NULL && any)
-    result = from_interface_instead(st, arguments[0], object, stream, name);
+    result = from_interface_instead(st, arguments[0], object, stream, &how, name);
 end:
   KEEPING_EXCEPTION(types_unref(&how); Py_XDECREF(kept));
   return result;
@@ -432,7 +561,18 @@ static PyObject *view_from_any(PyObject *module, PyObject *const *arguments, Py_
   return from_any(module, arguments, count, keywords, true);
 }
 
+static PyObject *view_from_host(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  return from_one_interface(module, arguments, count, keywords, true);
+}
+
+static PyObject *view_from_cuda(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
+  return from_one_interface(module, arguments, count, keywords, false);
+}
+
 PyMethodDef view_from_functions[] = {
+    {"from_array_interface", FASTCALL(view_from_host), METH_FASTCALL | METH_KEYWORDS, DOC_from_array_interface},
+    {"from_cuda_array_interface", FASTCALL(view_from_cuda), METH_FASTCALL | METH_KEYWORDS,
+     DOC_from_cuda_array_interface},
     {"from_buffer", FASTCALL(view_from_buffer), METH_FASTCALL | METH_KEYWORDS, DOC_from_buffer},
     {"from_dlpack", FASTCALL(view_from_dlpack), METH_FASTCALL | METH_KEYWORDS, DOC_from_dlpack},
     {"from_any_interface", FASTCALL(view_from_any), METH_FASTCALL | METH_KEYWORDS, DOC_from_any_interface},

@@ -50,7 +50,7 @@ typedef struct view {
   cch_deviceptr *box; /* a reference to the memory of a Buffer; NULL if there is none */
   PyObject *keeper;   /* another view whose tensor or box keeps the memory; NULL if there is none */
   PyObject *exporting;
-  PyObject *dtype, *layout, *shape; /* created at first use; NULL before that */
+  PyObject *dtype, *layout, *shape, *strides; /* created at first use; NULL before that */
   int64_t inside[2 * VIEW_INLINE];
 } view;
 
