@@ -383,12 +383,11 @@ def test_not_enabled(device: ch.Device, stream: ch.Stream) -> None:
 
 def test_not_supported(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a platform or a device cannot share memory, the error would be INVALID_VALUE."""
-    from cudacore_handles._driver.device_properties import DeviceProperties
-
-    monkeypatch.setattr(DeviceProperties, "mempool_supported_handle_types", 0)
+    properties = vars(device.properties)
+    monkeypatch.setitem(properties, "mempool_supported_handle_types", 0)
     with pytest.raises(RuntimeError, match="has no memory pools that processes can share"):
         new_pool()
-    monkeypatch.setattr(DeviceProperties, "ipc_event_supported", False)
+    monkeypatch.setitem(properties, "ipc_event_supported", False)
     with pytest.raises(RuntimeError, match="has no events that processes can share"):
         device.create_event(SHARED_EVENT)
     monkeypatch.setattr(sys, "platform", "win32")

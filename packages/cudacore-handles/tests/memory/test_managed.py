@@ -309,7 +309,7 @@ def test_the_host_must_keep_away(monkeypatch: pytest.MonkeyPatch, device: ch.Dev
         warnings.simplefilter("error")
         ch.ManagedMemoryResource()
 
-    monkeypatch.setattr(type(device.properties), "concurrent_managed_access", False)
+    monkeypatch.setitem(vars(device.properties), "concurrent_managed_access", False)
     with pytest.warns(UserWarning, match="cannot use managed memory at the same time as the host") as seen:
         ch.ManagedMemoryResource()
     assert seen[0].filename == __file__

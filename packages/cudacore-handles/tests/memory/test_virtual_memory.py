@@ -188,18 +188,18 @@ def test_bad_options(device: ch.Device, options: Any, error: type[Exception], me
 
 def test_a_device_that_lacks_it(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error would not say that the device lacks virtual memory, or one of its options."""
-    cls = type(device.properties)
+    properties = vars(device.properties)
     for name, options, error, message in (
         ("virtual_memory_management_supported", {}, RuntimeError, "requires CUDA VMM API support, which device 0"),
         ("gpu_direct_rdma_with_cuda_vmm_supported", {"gpu_direct_rdma": True}, RuntimeError, "GPU Direct RDMA is not"),
         ("handle_type_fabric_supported", {"handle_type": "fabric"}, ValueError, "handle_type is 'fabric', which"),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(cls, name, False)
+            patch.setitem(properties, name, False)
             with pytest.raises(error, match=message):
                 VirtualMemoryResource(device, options)
     with monkeypatch.context() as patch:
-        patch.setattr(cls, "host_numa_id", -1)
+        patch.setitem(properties, "host_numa_id", -1)
         with pytest.raises(ValueError, match="location_type is 'host_numa', and no NUMA node is closest"):
             VirtualMemoryResource(device, {"location_type": "host_numa"})
 
