@@ -25,13 +25,11 @@ from cudacore_handles._sdk import (
     check,
     check_type,
     closed,
-    hold,
-    lib,
     not_pickled,
     options_apart,
 )
 from cudacore_handles._sdk import graph_native as _native
-from cudacore_handles._sdk.graph import Builder, Taken, make_builder, take
+from cudacore_handles._sdk.graph import Builder, Taken, gather_capture, join_capture, make_builder, take
 
 if TYPE_CHECKING:
     from cudacore_graph._option_dicts import GraphCompleteOptionsDict, GraphDebugPrintOptionsDict
@@ -197,8 +195,9 @@ class GraphBuilder(Builder, Made):
         capture = self._capturing("split")
         with self._alone("split", self):
             own = self._own_stream()
-            check(lib.cch_capture_gather(hold(own)))
-            streams = [own.context.create_stream() for _ in range(number - 1)]
+            gather_capture(own)
+            context = own.context
+            streams = [context.create_stream() for _ in range(number - 1)]
             forks: list[GraphBuilder] = []
             try:
                 for stream in streams:
@@ -247,7 +246,7 @@ class GraphBuilder(Builder, Made):
     def _join(self, others: list[GraphBuilder], capture: Capture) -> None:
         for builder in others:
             stream = builder._own_stream()
-            check(lib.cch_capture_join(hold(capture.graph), hold(stream), hold(self._own_stream())))
+            check(join_capture(capture.graph, stream, self._own_stream()))
             capture.unjoined.pop(stream, None)
             builder._close()
 
@@ -388,7 +387,7 @@ class GraphBuilder(Builder, Made):
     def _alone(what: str, *builders: GraphBuilder) -> Taken:
         """Return a context manager in whose block other threads' work and calls for the builders are errors."""
         # No variable has the result: after a KeyboardInterrupt, the traceback would keep it.
-        return take(tuple(builder._work for builder in builders)) or _fail(what, builders)
+        return take(builders) or _fail(what, builders)
 
     def _refusal(self, what: str) -> RuntimeError:
         """Make the exception for a call that cannot have the builder for itself."""
@@ -408,11 +407,8 @@ class GraphBuilder(Builder, Made):
 
     def _check_thread(self, what: str) -> None:
         """Raise an error for a capture of the per-thread default stream of another thread."""
-        if (
-            self._own == PER_THREAD_DEFAULT_STREAM
-            and self._capture is not None
-            and self._capture.thread != threading.get_ident()
-        ):
+        thread = None if self._capture is None else self._capture.thread
+        if thread not in (None, threading.get_ident()) and self._own == PER_THREAD_DEFAULT_STREAM:
             raise RuntimeError(
                 f"cannot {what}: this builder captures the per-thread default stream of another thread; "
                 "a stream of Device.create_stream() is the same one on all threads"

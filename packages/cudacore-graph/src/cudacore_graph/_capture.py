@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cudacore_handles import Stream
 from cudacore_handles._sdk import hold, last_error, lib
-from cudacore_handles._sdk.graph import CaptureBase
+from cudacore_handles._sdk.graph import CaptureBase, join_capture
 
 if TYPE_CHECKING:
     from cudacore_graph._builder import GraphBuilder
@@ -116,7 +116,7 @@ class Capture(CaptureBase):
 
     def _join_forks(self, rest: Stream) -> None:
         for stream in list(self.unjoined):
-            lib.cch_capture_join(hold(self.graph), hold(stream), hold(rest))
+            join_capture(self.graph, stream, rest)
 
     def describe_loss(self) -> str:
         """Return why the graph was destroyed during the capture."""

@@ -65,9 +65,7 @@ class GraphDefinition(_native.GraphHandle, Closing):
     __slots__ = ("__weakref__",)
 
     def __new__(cls) -> GraphDefinition:
-        out = out_box("cch_graph")
-        check(lib.cch_graph_create(out))
-        return adopt(cls, out)
+        return _native.create_graph(cls)
 
     def __reduce__(self) -> NoReturn:
         not_pickled(self, "a graph is of one process")

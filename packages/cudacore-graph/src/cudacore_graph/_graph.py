@@ -29,7 +29,7 @@ from cudacore_handles._sdk import (
     type_text,
 )
 from cudacore_handles._sdk import graph_native as _native
-from cudacore_handles._sdk.graph import Builder
+from cudacore_handles._sdk.graph import Builder, current_context
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -307,6 +307,6 @@ def _contexts(node: GraphNode, counterpart: GraphNode) -> str:
 def _context_of(node: KernelNode) -> Context | None:
     """Return the context of a kernel node; None if it has ended."""
     out = out_box("cch_context")
-    if lib.cch_graph_node_context(out, hold_there(node)) == 0 and not out[0]:
-        lib.cch_context_current(out)  # it is the current one
-    return adopt(Context, out) if out[0] else None
+    if lib.cch_graph_node_context(out, hold_there(node)):
+        return None
+    return adopt(Context, out) if out[0] else current_context()

@@ -547,8 +547,14 @@ class Taken:
     def __enter__(self) -> None: ...
     def __exit__(self, *exception: object) -> None: ...
 
-def take(streams: tuple[StreamHandle | None, ...], /) -> Taken | None:
-    """Take streams, or return None if one of them is missing, closed or in use."""
+def gather_capture(stream: StreamHandle, /) -> None:
+    """Prepare a fork of a captured stream: if it waits for many nodes, add an empty node that waits for them."""
+
+def join_capture(graph: Handle, stream: StreamHandle, into: StreamHandle, /) -> int:
+    """Join a stream into another one, in the capture of a graph. Return the status of the library."""
+
+def take(builders: tuple[Builder, ...], /) -> Taken | None:
+    """Take the streams of builders, or return None if one of them is missing, closed or in use."""
 
 class CaptureBase:
     """The base of Capture."""

@@ -4,6 +4,7 @@
 from cudacore_handles._base.attribute import Attribute, MemoryAttributes, Setting
 from cudacore_handles._base.live_set import LiveSet
 from cudacore_handles._code.param_kinds import ParamKind, pack_layout
+from cudacore_handles._driver.context import current_context
 from cudacore_handles._launch.launch import check_kernel
 from cudacore_handles._launch.launch_config import check_config
 from cudacore_handles._memory.arguments import check_size
@@ -20,6 +21,8 @@ from cudacore_handles._native import (
     Taken,
     allocate,
     connect,
+    gather_capture,
+    join_capture,
     make_builder,
     pack,
     register,
@@ -28,5 +31,5 @@ from cudacore_handles._native import (
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
 
 # The functions of the library that only cudacore-graph calls; tools/generate_cffi.py binds what is named here:
-# cch_array_wrap, cch_capture_end, cch_capture_gather, cch_capture_join,
-# cch_graph_clone, cch_graph_create, cch_graph_debug_dot_print, cch_graph_node_context, cch_graph_node_read
+# cch_array_wrap, cch_capture_end, cch_graph_clone, cch_graph_debug_dot_print, cch_graph_node_context,
+# cch_graph_node_read

@@ -25,6 +25,7 @@ from cudacore_handles._native import (
     change_edges,
     clone_graph,
     create_condition,
+    create_graph,
     destroy_nodes,
     graph_edges,
     graph_nodes,

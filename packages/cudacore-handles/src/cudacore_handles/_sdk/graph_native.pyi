@@ -621,6 +621,9 @@ def clone_graph(graph: _G, /) -> tuple[_G, dict[Any, Any]]:
     Return the copy, of the same class, and a dict that maps each node of the graph to the node of the copy.
     """
 
+def create_graph(cls: type[_G], /) -> _G:
+    """Make an empty graph (cuGraphCreate)."""
+
 def create_condition(graph: GraphHandle, stream: Stream | None, default_value: int | None, /) -> GraphCondition:
     """Make a condition of a graph, in the context of a stream or the current one (cuGraphConditionalHandleCreate)."""
 

@@ -41,6 +41,14 @@ static PyObject *clone_graph(PyObject *module, PyObject *face) {
 
 /* ---- frequent operations of GraphDefinition ---- */
 
+static PyObject *create_graph(PyObject *module, PyObject *cls) {
+  const state *st = PyModule_GetState(module);
+  cch_graph *graph = NULL;
+  int status;
+  WITHOUT_GIL(status = cch_graph_create(&graph));
+  return status == 0 ? handle_make(st, (PyTypeObject *)cls, graph) : raise_status(st, status);
+}
+
 /* When CUDA destroys a graph, another one can get its handle. So graphs are compared by their boxes. */
 static PyObject *graph_compare(PyObject *a, PyObject *b, int operation) {
   const handle *self = (const handle *)a, *other = (const handle *)b;
@@ -340,6 +348,7 @@ static PyObject *share_graph(PyObject *module, PyObject *face) {
 
 static PyMethodDef functions[] = {
     {"clone_graph", clone_graph, METH_O, DOC_clone_graph},
+    {"create_graph", create_graph, METH_O, DOC_create_graph},
     {"create_condition", FASTCALL(create_condition), METH_FASTCALL, DOC_create_condition},
     {"instantiate", FASTCALL(instantiate), METH_FASTCALL, DOC_instantiate},
     {"share_graph", share_graph, METH_O, DOC_share_graph},

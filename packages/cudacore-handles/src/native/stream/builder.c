@@ -543,23 +543,61 @@ static PyMethodDef taken_methods[] = {
 static PyType_Spec taken_spec = TYPE_SPEC("cudacore_handles.Taken", taken, SLOT(tp_doc, DOC_Taken),
                                           SLOT(tp_dealloc, taken_dealloc), SLOT(tp_methods, taken_methods));
 
-static PyObject *take(PyObject *module, PyObject *streams) {
+static PyObject *take(PyObject *module, PyObject *builders) {
   const state *st = PyModule_GetState(module);
+  const Py_ssize_t count = PyTuple_Size(builders);
   taken *self = new_object(st->taken_type);
-  if (self == NULL)
+  if (self == NULL || (self->streams = PyTuple_New(count)) == NULL) {
+    Py_XDECREF(self);
     return NULL;
-  self->streams = Py_NewRef(streams);
-  for (Py_ssize_t count = PyTuple_Size(streams); self->count < count; self->count++) {
-    PyObject *stream = PyTuple_GetItem(streams, self->count);
-    if (!is_stream(st, stream) || !use_take(&((handle *)stream)->uses)) {
+  }
+  for (; self->count < count; self->count++) {
+    PyObject *one = PyTuple_GetItem(builders, self->count);
+    handle *work = PyType_IsSubtype(Py_TYPE(one), st->builder_type) ? take_alone((builder *)one) : NULL;
+    if (work == NULL) {
       Py_DECREF(self);
       Py_RETURN_NONE;
     }
+    PyTuple_SetItem(self->streams, self->count, (PyObject *)work);
   }
   return (PyObject *)self;
 }
 
+/* ---- forks ---- */
+
+static PyObject *gather_capture(PyObject *module, PyObject *face) {
+  cch_stream *stream = handle_use(face);
+  if (stream == NULL)
+    return NULL;
+  int status;
+  WITHOUT_GIL(status = cch_capture_gather(stream));
+  handle_done(face);
+  return status == 0 ? Py_NewRef(Py_None) : raise_status(PyModule_GetState(module), status);
+}
+
+static PyObject *join_capture(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  enum { FACES = 3 };
+  (void)module;
+  if (check_argument_count("join_capture(graph, stream, into)", count, FACES) < 0)
+    return NULL;
+  void *boxes[FACES];
+  Py_ssize_t used = 0;
+  while (used < FACES && (boxes[used] = handle_use(arguments[used])) != NULL)
+    used++;
+  PyObject *result = NULL;
+  if (used == FACES) {
+    int status;
+    WITHOUT_GIL(status = cch_capture_join(boxes[0], boxes[1], boxes[2]));
+    result = failure_status(status);
+  }
+  while (used-- > 0)
+    handle_done(arguments[used]);
+  return result;
+}
+
 static PyMethodDef functions[] = {
+    {"gather_capture", gather_capture, METH_O, DOC_gather_capture},
+    {"join_capture", FASTCALL(join_capture), METH_FASTCALL, DOC_join_capture},
     {"make_builder", FASTCALL(make_builder), METH_FASTCALL, DOC_make_builder},
     {"take", take, METH_O, DOC_take},
     {NULL, NULL, 0, NULL},
