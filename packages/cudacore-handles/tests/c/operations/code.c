@@ -15,6 +15,10 @@ static int kernel_layout(world *w, void **made) {
   size_t size = 0x5a5a;
   int status = cch_kernel_layout(&bytes, &size, w->kernel, "kinds", 5);
   CHECK(status != 0 ? bytes == &untouched && size == 0x5a5a : size == 5 && memcmp(bytes, "kinds", 5) == 0);
+  if (status == 0) { /* bytes that are known stay */
+    const void *known = bytes;
+    CHECK(cch_kernel_layout(&bytes, &size, w->kernel, "others", 6) == 0 && bytes == known && size == 5);
+  }
   return status;
 }
 OPERATION(kernel_layout, NULL)
