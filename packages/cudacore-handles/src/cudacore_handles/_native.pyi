@@ -717,6 +717,9 @@ def deallocation_stream(memory: int, /) -> Any:
 def set_current(context: Handle, /) -> bool:
     """Make a context current (cuCtxSetCurrent). Return False if the context was lost in a reset."""
 
+def pool_attribute(pool: Handle, number: int, /) -> int:
+    """Return an attribute of a pool (cuMemPoolGetAttribute)."""
+
 def memory_device(address: int, /) -> tuple[int, int]:
     """Return the DLPack device type and ordinal of memory, as the driver reports it."""
 

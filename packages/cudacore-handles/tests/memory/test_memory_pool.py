@@ -46,6 +46,27 @@ def test_closed(made: Any, stream: ch.Stream) -> None:
     stream.sync()
 
 
+@pytest.mark.cuda_sim
+def test_attributes_do_not_keep_a_closed_pool(device: ch.Device, cuda_sim: Any) -> None:
+    """A resource that remembers its attributes would keep its pool after it is closed."""
+    resource = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions(max_size=1 << 20))
+    assert resource.attributes.used_mem_current == 0
+    before = cuda_sim.calls("cuMemPoolDestroy")
+    resource.close()
+    assert cuda_sim.calls("cuMemPoolDestroy") == before + 1
+
+
+def test_attributes_of_a_closed_resource(device: ch.Device) -> None:
+    """Attributes would not be usable any more when the resource is closed, although they keep the pool."""
+    resource = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions(max_size=1 << 20))
+    attributes = resource.attributes
+    assert resource.attributes is attributes
+    resource.close()
+    assert attributes.used_mem_current == 0
+    attributes.release_threshold = 1
+    assert attributes.release_threshold == 1
+
+
 def test_trim(made: Any, stream: ch.Stream) -> None:
     """Unused memory could not be returned to the system."""
     if not made.is_handle_owned:

@@ -48,6 +48,7 @@ def test_who_can_use_it(device: ch.Device) -> None:
     on_device = VirtualMemoryResource(device)
     assert (on_device.device_id, on_device.is_device_accessible, on_device.is_host_accessible) == (0, True, False)
     assert not on_device.is_managed
+    assert on_device.device is device
     assert repr(on_device) == f"<VirtualMemoryResource device={device!r}>"
     on_host = VirtualMemoryResource(device, {"location_type": "host", "handle_type": None})
     assert (on_host.device_id, on_host.is_device_accessible, on_host.is_host_accessible) == (-1, True, True)

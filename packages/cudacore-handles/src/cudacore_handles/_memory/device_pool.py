@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from cudacore_handles._base.errors import check_open
+from cudacore_handles._base.errors import closed
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.module_attributes import public
 from cudacore_handles._base.options import as_options
@@ -116,10 +117,9 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
     @property
     def peer_accessible_by(self) -> PeerAccessibleBySetProxy:
         """The other devices whose kernels can use the memory; can be assigned (cuMemPoolSetAccess)."""
-        from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
-
-        check_open(self)
-        return PeerAccessibleBySetProxy._init(self)
+        if self._pool.is_closed:
+            raise closed(self)
+        return _peers_class()._with(_resource=self)
 
     @peer_accessible_by.setter
     def peer_accessible_by(self, devices: Iterable[Device | int]) -> None:
@@ -129,3 +129,10 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
     def device_id(self) -> int:
         """int: Ordinal of the device."""
         return self._device_id
+
+
+@functools.cache
+def _peers_class() -> type[PeerAccessibleBySetProxy]:
+    from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
+
+    return PeerAccessibleBySetProxy

@@ -49,12 +49,6 @@ class PeerAccessibleBySetProxy(LiveSet["Device"], Made):
 
         return iter([Device(ordinal) for ordinal in sorted(self._current())])
 
-    @classmethod
-    def _init(cls, resource: DeviceMemoryResource) -> PeerAccessibleBySetProxy:
-        self = cls.__new__(cls)
-        self._resource = resource
-        return self
-
     def add(self, value: Device | int) -> None:
         """Give a device access."""
         self._change(gained={_ordinal(value)} - self._current())

@@ -17,7 +17,7 @@ from cudacore_handles._base.errors import (
     check_open,
     closed,
 )
-from cudacore_handles._base.handle import adopt, hold, out_box
+from cudacore_handles._base.handle import adopt, hold, out_box, share
 from cudacore_handles._base.made import Closing, not_pickled
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
@@ -64,6 +64,7 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
     _buffer_class: type[Buffer] = Buffer
     _alloc_handle: IPCAllocationHandle | None = None  # None if the pool cannot be shared
     _is_imported = False  # whether the pool belongs to another process
+    _attributes: MemPoolAttributes | None = None  # once they are used, and until the pool is closed
 
     def __init__(self) -> None:
         raise TypeError("PooledMemoryResource is a base class; create a DeviceMemoryResource or another subclass")
@@ -170,6 +171,7 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
     def close(self) -> None:
         """Release the pool. It is destroyed after its last buffer (cuMemPoolDestroy). Closing twice does nothing."""
         self._pool.close()
+        self._attributes = None  # they keep the pool
 
     def _open(self, function: Callable[..., int], *arguments: object, owned: bool = False, hint: str = "") -> None:
         """Open a pool by a function of the library. If its release threshold is 0, let it keep all freed memory."""
@@ -200,10 +202,15 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
     @property
     def attributes(self) -> MemPoolAttributes:
         """Attributes of the pool (cuMemPoolGetAttribute)."""
-        from cudacore_handles._memory.pool_attributes import MemPoolAttributes
+        attributes = self._attributes
+        if attributes is None or self._pool.is_closed:
+            from cudacore_handles._memory.pool_attributes import MemPoolAttributes
 
-        check_open(self)
-        return MemPoolAttributes._init(self._pool)
+            check_open(self)
+            attributes = self._attributes = MemPoolAttributes._with(_pool=share(Pool, hold(self._pool)))
+            if self._pool.is_closed:  # another thread closed it meanwhile
+                self._attributes = None
+        return attributes
 
     @property
     def handle(self) -> driver.CUmemoryPool:

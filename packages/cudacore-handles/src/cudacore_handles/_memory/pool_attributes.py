@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from cudacore_handles import _native
 from cudacore_handles._base.attribute import Attribute, MemoryAttributes, Setting
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
-from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._native import Handle
+from cudacore_handles._cffi import lib
 
 
 class MemPoolAttributes(MemoryAttributes):
@@ -20,23 +20,15 @@ class MemPoolAttributes(MemoryAttributes):
     affects all users of the pool.
     """
 
-    __slots__ = ("_box",)
+    __slots__ = ("_pool",)
     _made_by = "the memory resource's attributes"
-    _box: Any
-
-    @classmethod
-    def _init(cls, pool: Handle) -> MemPoolAttributes:
-        self = cls.__new__(cls)
-        self._box = hold(pool)
-        return self
+    _pool: _native.Handle  # with a reference of its own
 
     def _read(self, attribute: Attribute[Any]) -> int:
-        out = ffi.new("uint64_t *")
-        check(lib.cch_pool_attribute(out, self._box, attribute.number))
-        return int(out[0])
+        return _native.pool_attribute(self._pool, attribute.number)
 
     def _write(self, attribute: Setting[Any], value: int) -> None:
-        check(lib.cch_pool_set_attribute(self._box, attribute.number, value))
+        check(lib.cch_pool_set_attribute(hold(self._pool), attribute.number, value))
 
     def _title(self) -> str:
         return "A memory pool"

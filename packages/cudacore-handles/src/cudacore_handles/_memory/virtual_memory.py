@@ -325,6 +325,11 @@ class VirtualMemoryResource(MemoryResource):
         call_driver("cuMemAddressFree", where, nbytes)
 
     @property
+    def device(self) -> Device:
+        """Device: The device."""
+        return self._device
+
+    @property
     def granularity(self) -> int:
         """int: Granularity of sizes in bytes (cuMemGetAllocationGranularity)."""
         config, _keep = _read(self._device, self.config)

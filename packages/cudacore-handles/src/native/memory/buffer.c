@@ -524,7 +524,23 @@ static PyObject *device_of_address(PyObject *module, PyObject *address) {
   return Py_BuildValue("(ii)", (int)device.type, (int)device.id);
 }
 
+static PyObject *pool_attribute(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("pool_attribute(pool, number)", count, 2) < 0)
+    return NULL;
+  long number = PyLong_AsLong(arguments[1]);
+  cch_pool *pool = PyErr_Occurred() || !is_handle(st, arguments[0]) ? NULL : handle_use(arguments[0]);
+  if (pool == NULL)
+    return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "pool_attribute() takes the owner of a pool");
+  uint64_t value = 0;
+  int status;
+  WITHOUT_GIL(status = cch_pool_attribute(&value, pool, (int)number));
+  handle_done(arguments[0]);
+  return check_status(st, status) < 0 ? NULL : PyLong_FromUnsignedLongLong(value);
+}
+
 static PyMethodDef functions[] = {
+    {"pool_attribute", FASTCALL(pool_attribute), METH_FASTCALL, DOC_pool_attribute},
     {"memory_device", device_of_address, METH_O, DOC_memory_device},
     {"allocate", FASTCALL(allocate), METH_FASTCALL, DOC_allocate},
     {"import_memory", FASTCALL(import_memory), METH_FASTCALL, DOC_import_memory},
