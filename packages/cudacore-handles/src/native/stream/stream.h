@@ -50,6 +50,22 @@ static inline PyObject *stream_face(const state *st, cch_stream *box) {
   return box != NULL ? handle_make(st, (PyTypeObject *)st->faces.stream, box) : Py_NewRef(Py_None);
 }
 
+/* ---- capture.c ---- */
+
+/* The capture of a graph. A builder shares it with the builders that were split from it. */
+typedef struct capture {
+  PyObject_HEAD PyObject *graph;
+  PyObject *mode;   /* a str */
+  PyObject *thread; /* the identifier of the thread that must end the capture; None if any thread can */
+  PyObject *unjoined, *failures, *waiting;
+  char is_body;
+} capture;
+
+/* Makes a capture of a graph. All captures into a graph share two lists, so a body has those of the capture `outer`. */
+PyObject *capture_make(PyTypeObject *type, PyObject *graph, const capture *outer);
+
+int add_capture_type(PyObject *module, state *st);
+
 /* ---- builder.c ---- */
 
 /* A graph builder, which can be passed in place of its stream. */
