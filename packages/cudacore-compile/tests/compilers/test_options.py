@@ -117,6 +117,15 @@ def test_options_that_are_not_in_a_dict() -> None:
     assert options.as_bytes("nvrtc") == [b"-arch=sm_90", b"--ftz=true"]
 
 
+def test_the_order_of_options_does_not_matter() -> None:
+    """Equal compilations would have different keys in a program cache."""
+    expected = [b"-arch=sm_90", b"--device-debug", b"--ftz=true", b"--std=c++17"]
+    assert ProgramOptions(std="c++17", ftz=True, debug=True, arch="sm_90").as_bytes("nvrtc") == expected
+    options = ProgramOptions(ftz=True)
+    options.debug, options.std, options.arch = True, "c++17", "sm_90"
+    assert options.as_bytes("nvrtc") == expected
+
+
 @pytest.mark.parametrize(("field", "value", "flags"), FLAGS)
 def test_flags(field: str, value: Any, flags: list[bytes]) -> None:
     """An option would reach the compiler in another form than NVRTC understands, or not at all."""

@@ -10,12 +10,12 @@ import dataclasses
 import functools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar, NoReturn
 
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError, Device
-from cudacore_handles._sdk import as_flag, as_integer
+from cudacore_handles._sdk import Options, as_flag, as_integer
 
 TRACE_SUFFIX = ".json"
 _MAX_THREADS = 1024  # NVRTC starts as many threads as requested, and hangs with 100,000
@@ -76,9 +76,10 @@ def flag_field(flag: str, arguments: Arguments, *spellings: str, since: str = "1
     return dataclasses.field(default=None, metadata=about)
 
 
-class FlagOptions:
+class FlagOptions(Options):
     """The base class of dataclasses with fields of :func:`flag_field`."""
 
+    _by_constructor: ClassVar[Collection[str]] = ()
     name: str | None
     arch: str | int | None
 
@@ -93,12 +94,13 @@ class FlagOptions:
         return f"{type(self).__name__}({shown})"
 
     def _given(self) -> dict[str, Any]:
-        """Return the options that are set. Few are, so this is faster than reading all fields."""
+        """Return the options that are set, in the order of the fields."""
         cls: Any = type(self)
-        values = vars(self)
-        if len(values) < len(cls.__dataclass_fields__):  # a subclass has slots, or a field was deleted
-            values = {name: getattr(self, name) for name in cls.__dataclass_fields__}
-        return {name: value for name, value in values.items() if value is not None}
+        fields = cls.__dataclass_fields__
+        # An option that was not given is usually not stored. A subclass can have slots.
+        values = vars(self) if cls.__base__ is FlagOptions else {name: getattr(self, name) for name in fields}
+        given = {name: value for name, value in values.items() if value is not None}
+        return {name: given[name] for name in fields if name in given} if len(given) > 1 else given
 
     def _flags(self) -> list[str]:
         """Return the flags that depend only on the values; raise an error for the first invalid value."""

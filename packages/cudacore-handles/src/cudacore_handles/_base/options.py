@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import is_bool
@@ -16,7 +16,7 @@ from cudacore_handles._base.suggest import known_names, meant, unexpected_field
 T = TypeVar("T")
 # The classes whose constructor only stores its arguments and checks flags, with their fields, and whether these are
 # flags. The extension module makes objects of these classes.
-_plain: dict[type, dict[str, bool]] = {}
+_plain: dict[type, dict[str | None, Any]] = {}
 # Values of these types are immutable, so they need no deep copy. Most options have only such values, and
 # copy.deepcopy() takes long to detect that.
 _IMMUTABLE = {bool, int, float, str, bytes}
@@ -51,8 +51,10 @@ class Options(metaclass=_native.OptionsClass):
     """The base class of dataclasses of options, whose flags are checked.
 
     If all fields of a class have defaults and it has no other checks, the extension module makes its objects of named
-    arguments. The constructor is only called to convert or refuse arguments.
+    arguments. The constructor is only called to convert or refuse arguments, and for the fields in `_by_constructor`.
     """
+
+    _by_constructor: ClassVar[Collection[str] | None] = None  # not None: __post_init__() does not depend on the caller
 
     def __post_init__(self) -> None:
         check_flags(self)
@@ -65,8 +67,12 @@ def only_fields(cls: type[Any]) -> None:
     """
     known = cls.__dataclass_fields__
     known_names(cls, known)
-    if issubclass(cls, Options) and cls.__post_init__ is Options.__post_init__:
-        _plain[cls] = {name: isinstance(getattr(cls, name), bool) for name in known}
+    checks = cls.__post_init__ if issubclass(cls, Options) else None
+    if checks is Options.__post_init__ or (checks is not None and cls._by_constructor is not None):
+        plain = {
+            name: isinstance(getattr(cls, name), bool) for name in known if name not in (cls._by_constructor or ())
+        }
+        _plain[cls] = plain if checks is Options.__post_init__ else {**plain, None: checks}
     original_assign: Callable[..., None] = cls.__setattr__
 
     def assign(self: Any, name: str, value: object) -> None:

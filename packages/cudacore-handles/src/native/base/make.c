@@ -53,7 +53,7 @@ int option_flag(PyObject *options, PyObject *name) {
 /*
  * Makes options of named values that need no check, in a class whose constructor only stores and checks its fields. A
  * field that is not given is not stored, because its default is an attribute of the class. Returns NULL without an
- * exception if the constructor must be called.
+ * exception if the constructor must be called. A class with checks of its own has them in the table, for None.
  */
 static PyObject *make_options(const state *st, PyObject *cls, PyObject *args, PyObject *named) {
   PyObject *fields = plain_fields(st, cls);
@@ -66,6 +66,12 @@ static PyObject *make_options(const state *st, PyObject *cls, PyObject *args, Py
     if (!fits || PyObject_GenericSetAttr(made, name, value) < 0)
       Py_CLEAR(made);
   }
+  PyObject *finish = made != NULL ? dict_get(fields, Py_None) : NULL;
+  PyObject *finished = finish != NULL ? PyObject_CallFunctionObjArgs(finish, made, NULL) : NULL;
+  if (finish != NULL && finished == NULL)
+    Py_CLEAR(made);
+  Py_XDECREF(finished);
+  Py_XDECREF(finish);
   Py_XDECREF(fields);
   return made;
 }
