@@ -100,7 +100,7 @@ static void release(void *module) {
    * objects now.
    */
   clear_known_dtypes(&st->launch);
-  Py_CLEAR(st->views.version);
+  Py_CLEAR(st->views.dlpack_arguments);
 #define CLEAR(name, ...) Py_CLEAR(st->names.name);
   NAMES(CLEAR)
 #undef CLEAR

@@ -42,8 +42,8 @@
   X(version, "version")
 
 typedef struct views_state {
-  PyObject *version;      /* of DLPack, which is requested */
-  PyObject *dlpack_types; /* results of faces.dlpack_type_of, by dtype */
+  PyObject *dlpack_arguments; /* of __dlpack__ for a consumer without a stream: a dict */
+  PyObject *dlpack_types;     /* results of faces.dlpack_type_of, by dtype */
 } views_state;
 
 #endif

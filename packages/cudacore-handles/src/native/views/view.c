@@ -476,9 +476,10 @@ static PyMethodDef functions[] = {
 };
 
 int add_view_type(PyObject *module, state *st) {
-  st->views.version = Py_BuildValue("(ii)", DL_MAJOR, DL_MINOR);
+  st->views.dlpack_arguments =
+      Py_BuildValue("{OOO(ii)}", st->names.stream, Py_None, st->names.max_version, DL_MAJOR, DL_MINOR);
   st->views.dlpack_types = PyDict_New();
-  if (st->views.version == NULL || st->views.dlpack_types == NULL)
+  if (st->views.dlpack_arguments == NULL || st->views.dlpack_types == NULL)
     return -1;
   return add_type(module, functions, "ViewHandle", &spec, NULL, &st->view_type);
 }

@@ -253,11 +253,11 @@ static PyObject *from_attributes(const state *st, PyTypeObject *type, PyObject *
 
 /* Calls __dlpack__ with the arguments of this version of DLPack, or with those of versions before 1.0. */
 static PyObject *call_dlpack(const state *st, PyObject *method, PyObject *stream) {
-  PyObject *arguments = PyTuple_New(0), *keywords = PyDict_New(), *capsule = NULL;
+  /* The callee can keep the keywords, so each call has a copy of them. */
+  PyObject *arguments = PyTuple_New(0), *keywords = PyDict_Copy(st->views.dlpack_arguments), *capsule = NULL;
   if (arguments == NULL || keywords == NULL)
     goto end;
-  if (PyDict_SetItem(keywords, st->names.stream, stream) < 0 ||
-      PyDict_SetItem(keywords, st->names.max_version, st->views.version) < 0)
+  if (stream != Py_None && PyDict_SetItem(keywords, st->names.stream, stream) < 0)
     goto end;
   capsule = PyObject_Call(method, arguments, keywords);
   if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
