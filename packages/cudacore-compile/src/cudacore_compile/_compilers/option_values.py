@@ -10,8 +10,8 @@ import dataclasses
 import functools
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, cast
 
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError, Device
@@ -79,7 +79,7 @@ def flag_field(flag: str, arguments: Arguments, *spellings: str, since: str = "1
 class FlagOptions(Options):
     """The base class of dataclasses with fields of :func:`flag_field`."""
 
-    _by_constructor: ClassVar[Collection[str]] = ()
+    _by_constructor = cast("tuple[str, ...]", ())
     name: str | None
     arch: str | int | None
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar, cast
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import is_bool
@@ -54,7 +54,8 @@ class Options(metaclass=_native.OptionsClass):
     arguments. The constructor is only called to convert or refuse arguments, and for the fields in `_by_constructor`.
     """
 
-    _by_constructor: ClassVar[Collection[str] | None] = None  # not None: __post_init__() does not depend on the caller
+    # Not None: __post_init__() does not depend on its caller. Annotations are only for fields.
+    _by_constructor = cast("tuple[str, ...] | None", None)
 
     def __post_init__(self) -> None:
         check_flags(self)
