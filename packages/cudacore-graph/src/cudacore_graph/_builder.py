@@ -261,11 +261,12 @@ class GraphBuilder(Builder, Made):
         RuntimeError
             If the builder is not building.
         """
-        if self._capture is None or self._state in (BuilderState.ENDED, BuilderState.CLOSED):
+        capture = self._capture
+        if capture is None or self._state in (BuilderState.ENDED, BuilderState.CLOSED):
             raise self._illegal("create a condition")
         if self._is_lost:
             raise self._lost("create a condition")
-        return create_condition(self._capture.graph, default_value, self._own_stream())
+        return create_condition(capture.graph, default_value, self._own_stream())
 
     def if_then(self, condition: GraphCondition) -> GraphBuilder:
         """Add a conditional node that runs a body when the condition is not 0.
@@ -407,7 +408,8 @@ class GraphBuilder(Builder, Made):
 
     def _check_thread(self, what: str) -> None:
         """Raise an error for a capture of the per-thread default stream of another thread."""
-        thread = None if self._capture is None else self._capture.thread
+        capture = self._capture
+        thread = None if capture is None else capture.thread
         if thread not in (None, threading.get_ident()) and self._own == PER_THREAD_DEFAULT_STREAM:
             raise RuntimeError(
                 f"cannot {what}: this builder captures the per-thread default stream of another thread; "
@@ -416,7 +418,8 @@ class GraphBuilder(Builder, Made):
 
     def _capturing(self, what: str, *, forked: bool = True, lost: bool = False) -> Capture:
         """Return the capture, or raise an error that explains why the operation is not possible."""
-        if self._state != BuilderState.CAPTURING or self._capture is None:
+        capture = self._capture  # another thread may close the builder meanwhile
+        if self._state != BuilderState.CAPTURING or capture is None:
             raise self._illegal(what)
         if not forked and self._kind == BuilderKind.FORKED:
             raise self._illegal(what)
@@ -424,18 +427,20 @@ class GraphBuilder(Builder, Made):
             raise self._lost(what)
         if not lost:  # otherwise, ending the capture reports the problem
             self._check_thread(what)
-        return self._capture
+        return capture
 
     def _finished(self, what: str) -> GraphDefinition:
         """Return the complete graph, or raise an error that explains why the operation is not possible."""
-        if self._kind == BuilderKind.FORKED or self._state != BuilderState.ENDED or self._capture is None:
+        capture = self._capture
+        if self._kind == BuilderKind.FORKED or self._state != BuilderState.ENDED or capture is None:
             raise self._illegal(what)
-        self._capture.end_waiting()
-        return self._capture.graph
+        capture.end_waiting()
+        return capture.graph
 
     def _lost(self, what: str) -> RuntimeError:
         """Return the exception for a graph that was destroyed during its capture."""
-        why = self._capture.describe_loss() if self._capture is not None else "the graph was lost"
+        capture = self._capture
+        why = capture.describe_loss() if capture is not None else "the graph was lost"
         return RuntimeError(f"cannot {what}: {why}. close() this builder, and begin again")
 
     def _illegal(self, what: str) -> RuntimeError:

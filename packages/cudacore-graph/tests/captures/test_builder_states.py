@@ -100,6 +100,22 @@ class TestStates:
 
         check_closing_meanwhile(stream.create_graph_builder, split, cg)
 
+    def test_closed_meanwhile(self, stream: ch.Stream) -> None:
+        """If another thread closed the builder during a call, the error would be an AttributeError."""
+
+        def building(mode: Any) -> Callable[[], cg.GraphBuilder]:
+            return lambda: stream.create_graph_builder().begin_building(mode)
+
+        def ended() -> cg.GraphBuilder:
+            return building("relaxed")().end_building()
+
+        check_closing_meanwhile(ended, lambda builder: builder.complete().close(), cg)
+        check_closing_meanwhile(building("relaxed"), lambda builder: (builder.create_condition(), builder.close()), cg)
+        for call in ("_capturing", "_check_thread", "_lost"):
+            check_closing_meanwhile(
+                building("global"), lambda builder, call=call: (getattr(builder, call)("try"), builder.close()), cg
+            )
+
     def test_definition_is_a_view(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
         """Nodes added to a builder's definition would be missing in its graph, or be lost with the builder."""
         with stream.create_graph_builder() as builder:
