@@ -548,10 +548,7 @@ def dist(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def sdists(session: nox.Session) -> None:
-    """Build the source distributions, wheels from them, and run the tests that they contain.
-
-    ``-- PACKAGE...`` tests only these packages.
-    """
+    """Build source distributions, wheels from them, and run the tests that they contain, or those of ``-- PACKAGE...``."""
     session.install("build>=1.2", *nox.project.dependency_groups(PYPROJECT, "test"))
     shutil.rmtree(BUILD / "sdists", ignore_errors=True)
     folder = BUILD / "sdists" / "packages"
@@ -598,10 +595,6 @@ def survey(session: nox.Session) -> None:
 
 @nox.session(requires=["build"], default=False)
 def instructions(session: nox.Session) -> None:
-    """Count the instructions of each row, without those of the driver, and compare them with the record.
-
-    ``-- --compare before=FOLDER`` compares with another version, installed in a folder; ``-- --record`` makes the
-    counts the new record. Needs valgrind.
-    """
+    """Count the instructions of each row and compare them with the record; ``-- --record`` replaces it. Needs valgrind."""
     install(session, "bench")
     session.run("python", "ci/benchmarks/instructions.py", *session.posargs, env={"CUDACORE_DRIVER": "sim"})
