@@ -548,7 +548,7 @@ def dist(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def sdists(session: nox.Session) -> None:
-    """Build source distributions, wheels from them, and run the tests that they contain, or those of ``-- PACKAGE...``."""
+    """Build source distributions, and wheels from them; run the tests that they contain, or those of ``-- PACKAGE``."""
     session.install("build>=1.2", *nox.project.dependency_groups(PYPROJECT, "test"))
     shutil.rmtree(BUILD / "sdists", ignore_errors=True)
     folder = BUILD / "sdists" / "packages"
@@ -595,6 +595,6 @@ def survey(session: nox.Session) -> None:
 
 @nox.session(requires=["build"], default=False)
 def instructions(session: nox.Session) -> None:
-    """Count the instructions of each row and compare them with the record; ``-- --record`` replaces it. Needs valgrind."""
+    """Count the instructions of each row, with valgrind, and compare with the record; ``-- --record`` replaces it."""
     install(session, "bench")
     session.run("python", "ci/benchmarks/instructions.py", *session.posargs, env={"CUDACORE_DRIVER": "sim"})
