@@ -95,9 +95,6 @@ def library_loads() -> int:
 def make(cls: type[_T], /, **attributes: Any) -> _T:
     """Return a new object of a class with the given attributes, without a call of its constructor."""
 
-class OptionsClass(type):
-    """The class of classes of options."""
-
 class Handle:
     """The base of the classes of CUDA objects: it holds a reference to a box."""
 

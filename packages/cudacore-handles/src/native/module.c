@@ -32,13 +32,13 @@ static int keep_to_the_end(PyObject *module) {
 
 /* Functions that add the types of each file to the module. A type comes after its base types. */
 static int (*const parts[])(PyObject *, state *) = {
-    add_types,          add_make_functions, add_handle_type,  add_context_type,  add_event_type,      add_stream_type,
-    add_buffer_type,    add_kernel_types,   add_config_type,  add_prepared_type, add_graph_types,     add_node_type,
-    add_adjacency_type, add_builder_type,   add_capture_type, add_view_type,     add_tensor_map_type,
+    add_types,        add_handle_type,  add_context_type,  add_event_type,      add_stream_type, add_buffer_type,
+    add_kernel_types, add_config_type,  add_prepared_type, add_graph_types,     add_node_type,   add_adjacency_type,
+    add_builder_type, add_capture_type, add_view_type,     add_tensor_map_type,
 };
 static int (*const others[])(PyObject *) = {
-    add_api_capsule,  add_owner_functions, add_dlpack_constants,
-    add_exchange_api, add_pack_functions,  add_thread_functions,
+    add_api_capsule,  add_make_functions, add_owner_functions,  add_dlpack_constants,
+    add_exchange_api, add_pack_functions, add_thread_functions,
 };
 static PyMethodDef *const functions[] = {
     face_functions,       driver_call_functions, file_functions,      callback_functions,

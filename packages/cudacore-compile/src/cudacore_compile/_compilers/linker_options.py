@@ -101,15 +101,13 @@ class LinkerOptions(values.FlagOptions):
     no_cache: bool | None = _flag("-no-cache", values.switch, since="12.5")
     numba_debug: bool | None = _flag("", values.only_checked)
 
-    _by_constructor = ("numba_debug",)  # the warning is for the line that calls the constructor
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.numba_debug:
             warnings.warn(
                 "LinkerOptions.numba_debug is without effect, because no linker has it: set ProgramOptions.numba_debug",
                 DeprecationWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def as_bytes(self, backend: CompilerBackendType | CompilerBackendName = "nvjitlink") -> list[bytes]:

@@ -11,7 +11,7 @@ import functools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError, Device
@@ -79,7 +79,6 @@ def flag_field(flag: str, arguments: Arguments, *spellings: str, since: str = "1
 class FlagOptions(Options):
     """The base class of dataclasses with fields of :func:`flag_field`."""
 
-    _by_constructor = cast("tuple[str, ...]", ())
     name: str | None
     arch: str | int | None
 

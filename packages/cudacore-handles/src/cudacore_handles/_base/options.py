@@ -6,7 +6,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, TypeVar, cast
+from functools import wraps
+from typing import Any, TypeVar
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import is_bool
@@ -14,9 +15,8 @@ from cudacore_handles._base.names import shorten, type_text
 from cudacore_handles._base.suggest import known_names, meant, unexpected_field
 
 T = TypeVar("T")
-# The classes whose constructor only stores its arguments and checks flags, with their fields, and whether these are
-# flags. The extension module makes objects of these classes.
-_plain: dict[type, dict[str | None, Any]] = {}
+# The classes of options, for the extension module.
+_classes: dict[type, None] = {}
 # Values of these types are immutable, so they need no deep copy. Most options have only such values, and
 # copy.deepcopy() takes long to detect that.
 _IMMUTABLE = {bool, int, float, str, bytes}
@@ -47,15 +47,11 @@ def check_flags(options: object) -> None:
             as_flag(f"{cls.__name__}.{name}", value)
 
 
-class Options(metaclass=_native.OptionsClass):
+class Options:
     """The base class of dataclasses of options, whose flags are checked.
 
-    If all fields of a class have defaults and it has no other checks, the extension module makes its objects of named
-    arguments. The constructor is only called to convert or refuse arguments, and for the fields in `_by_constructor`.
+    All fields have defaults. A field that is not given is not stored, because its default is an attribute of the class.
     """
-
-    # Not None: __post_init__() does not depend on its caller. Annotations are only for fields.
-    _by_constructor = cast("tuple[str, ...] | None", None)
 
     def __post_init__(self) -> None:
         check_flags(self)
@@ -66,14 +62,11 @@ def only_fields(cls: type[Any]) -> None:
 
     The errors suggest similar fields.
     """
-    known = cls.__dataclass_fields__
-    known_names(cls, known)
-    checks = cls.__post_init__ if issubclass(cls, Options) else None
-    if checks is Options.__post_init__ or (checks is not None and cls._by_constructor is not None):
-        plain = {
-            name: isinstance(getattr(cls, name), bool) for name in known if name not in (cls._by_constructor or ())
-        }
-        _plain[cls] = plain if checks is Options.__post_init__ else {**plain, None: checks}
+    if issubclass(cls, Options):
+        _store_given(cls)
+        _classes[cls] = None
+    else:
+        known_names(cls, cls.__dataclass_fields__)
     original_assign: Callable[..., None] = cls.__setattr__
 
     def assign(self: Any, name: str, value: object) -> None:
@@ -84,6 +77,25 @@ def only_fields(cls: type[Any]) -> None:
 
     if not cls.__dataclass_params__.frozen:  # no attribute of a frozen dataclass can be assigned
         cls.__setattr__ = assign  # type: ignore[assignment]
+
+
+def _store_given(cls: type[Options]) -> None:
+    """Make the constructor of a dataclass store its named arguments at once, and refuse other names."""
+    original: Callable[..., None] = cls.__init__
+    names = cls.__dataclass_fields__  # type: ignore[attr-defined]
+
+    @wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        for name in kwargs:
+            if name not in names:
+                raise unexpected_field(cls, name, names)
+        if args or type(self) is not cls:  # a subclass can have other fields, and slots
+            original(self, *args, **kwargs)
+        else:
+            vars(self).update(kwargs)
+            self.__post_init__()
+
+    cls.__init__ = init  # type: ignore[method-assign]
 
 
 def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "options") -> T:
@@ -131,4 +143,4 @@ def copy_options(options: T) -> T:
     return made
 
 
-_native.connect("options", plain_options=_plain)
+_native.connect("options", option_classes=_classes)

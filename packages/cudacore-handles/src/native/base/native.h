@@ -232,15 +232,11 @@ void *context_use(const state *st, PyObject *face);
 
 /* ---- make.c: objects of classes of the package ---- */
 
-int add_make_functions(PyObject *module, state *st);
+int add_make_functions(PyObject *module);
 
-/*
- * Returns whether options are of a class itself, not of a derived one, whose objects are made here, and which has a
- * field of this name.
- */
-bool has_plain_option(const state *st, PyObject *options, PyObject *name);
-/* Returns 1 for a field of options that is True, and 0 for False and None. -1 without an exception: the value is none
- * of these. */
+/* Returns whether an object is of one of our classes of options, and not of a derived class. */
+bool is_options(const state *st, PyObject *object);
+/* Returns 1 for an attribute that is True, and 0 for False and None. -1 without an exception: it is none of these. */
 int option_flag(PyObject *options, PyObject *name);
 
 /* ---- capsule.c: handles for other extension modules ---- */

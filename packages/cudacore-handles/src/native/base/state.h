@@ -9,19 +9,19 @@
 #include <cudacore_shared/table.h>
 
 #define BASE_FACES(X)                                                                                                  \
-  X(base, closed)           /* (face) -> the exception for the use of a closed object */                               \
-  X(base, closed_error)     /* the class of that exception */                                                          \
-  X(base, cuda_error)       /* the class CUDAError */                                                                  \
-  X(base, raise_status)     /* (status): raises for a failed call of the library */                                    \
-  X(base, cast)             /* cffi's cast() */                                                                        \
-  X(base, gc)               /* cffi's gc() */                                                                          \
-  X(base, unref)            /* cch_unref() of cffi */                                                                  \
-  X(base, void_pointer)     /* cffi's type void * */                                                                   \
-  X(base, as_integer)       /* (object) -> the int that it equals; None for any other object, and for bools */         \
-  X(base, as_word)          /* (pointer, bytes, or list of bytes; list) -> a word; the list gets what it points to */  \
-  X(options, plain_options) /* {class of options: {name of a field: whether it is a flag}}, for make.c */
+  X(base, closed)            /* (face) -> the exception for the use of a closed object */                              \
+  X(base, closed_error)      /* the class of that exception */                                                         \
+  X(base, cuda_error)        /* the class CUDAError */                                                                 \
+  X(base, raise_status)      /* (status): raises for a failed call of the library */                                   \
+  X(base, cast)              /* cffi's cast() */                                                                       \
+  X(base, gc)                /* cffi's gc() */                                                                         \
+  X(base, unref)             /* cch_unref() of cffi */                                                                 \
+  X(base, void_pointer)      /* cffi's type void * */                                                                  \
+  X(base, as_integer)        /* (object) -> the int that it equals; None for any other object, and for bools */        \
+  X(base, as_word)           /* (pointer, bytes, or list of bytes; list) -> a word; the list gets what it points to */ \
+  X(options, option_classes) /* a dict whose keys are the classes of options, for is_options() */
 
-#define BASE_TYPES(X) X(handle) X(options_class)
+#define BASE_TYPES(X) X(handle)
 
 typedef struct runtime runtime; /* runtime.c */
 

@@ -6,7 +6,7 @@
 
 /* Reads options whose values need no check. Returns false for all others. */
 static bool read_usual(const state *st, PyObject *options, unsigned *flags) {
-  if (!has_plain_option(st, options, st->names.timing_enabled))
+  if (!is_options(st, options))
     return false;
   int timing = option_flag(options, st->names.timing_enabled), blocking = option_flag(options, st->names.blocking_sync);
   *flags = (timing == 0 ? CCH_EVENT_DISABLE_TIMING : 0u) | (blocking == 1 ? CCH_EVENT_BLOCKING_SYNC : 0u);

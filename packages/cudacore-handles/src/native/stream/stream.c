@@ -23,7 +23,7 @@ PyObject *stream_accept(const state *st, PyObject *argument) {
  * others.
  */
 static bool are_usual(const state *st, PyObject *options) {
-  if (!has_plain_option(st, options, st->names.nonblocking) || option_flag(options, st->names.nonblocking) != 1)
+  if (!is_options(st, options) || option_flag(options, st->names.nonblocking) != 1)
     return false;
   PyObject *priority = PyObject_GetAttr(options, st->names.stream_priority);
   bool is_usual =
