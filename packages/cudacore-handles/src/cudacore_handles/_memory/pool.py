@@ -64,7 +64,7 @@ class PooledMemoryResource(AccessibleMemoryResource, Closing):
     _buffer_class: type[Buffer] = Buffer
     _alloc_handle: IPCAllocationHandle | None = None  # None if the pool cannot be shared
     _is_imported = False  # whether the pool belongs to another process
-    _attributes: MemPoolAttributes | None = None  # once they are used, and until the pool is closed
+    _attributes: Any = None  # MemPoolAttributes, once they are used, and until the pool is closed
 
     def __init__(self) -> None:
         raise TypeError("PooledMemoryResource is a base class; create a DeviceMemoryResource or another subclass")
