@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import struct
 import weakref
 from collections.abc import Callable
@@ -52,6 +53,16 @@ def test_subinterpreters_are_refused_with_the_reason(run_python: Any, config: st
         print(failure.msg)
     """)
     assert "because cffi cannot: use threads of the main interpreter" in done.stdout
+
+
+@free_threaded
+def test_the_environment_is_not_read_while_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """getenv() would read the environment that another thread's assignment to os.environ moves or frees."""
+    name = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
+    monkeypatch.setattr(os, "environ", {name: "1"})  # getenv() does not see it
+    assert ch.default_stream() is ch.PER_THREAD_DEFAULT_STREAM
+    monkeypatch.setattr(os, "environ", {})
+    assert ch.default_stream() is ch.LEGACY_DEFAULT_STREAM
 
 
 def test_use_and_close(device: ch.Device) -> None:

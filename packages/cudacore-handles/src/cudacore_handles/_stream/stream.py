@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from typing import TYPE_CHECKING, NoReturn, cast
 
@@ -33,7 +35,16 @@ if TYPE_CHECKING:
     from cudacore_handles._stream.options import EventOptions, StreamOptions
 
 _NON_BLOCKING: int = lib.CCH_STREAM_NON_BLOCKING
-_selects_per_thread = _native.selects_per_thread
+
+
+def _selects_per_thread() -> bool:
+    """Return whether the environment selects the per-thread default stream."""
+    return os.environ.get("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in ("", "0")
+
+
+# Without a GIL, another thread can change the environment during the extension module's getenv().
+if getattr(sys, "_is_gil_enabled", lambda: True)():
+    _selects_per_thread = _native.selects_per_thread
 
 
 class Stream(_native.StreamHandle, Closing, Made):

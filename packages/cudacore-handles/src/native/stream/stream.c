@@ -282,7 +282,10 @@ static PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_
   Py_RETURN_NONE;
 }
 
-/* The variable is read each time, as the assignments of Python code to os.environ take effect at once. */
+/*
+ * The variable is read each time, as the assignments of Python code to os.environ take effect at once. They have the
+ * GIL, like this function, which is not called if there is none.
+ */
 static PyObject *selects_per_thread(PyObject *module, PyObject *nothing) {
   (void)module;
   (void)nothing;
