@@ -66,3 +66,17 @@ def test_work_of_threads_for_one_builder(stream: ch.Stream, add: ch.Kernel, numb
         stream.sync()
         assert numbers[0] == 0
         assert len(builder.graph_definition.nodes()) == len(launched)
+
+
+def test_a_builder_that_begins_while_others_look(stream: ch.Stream) -> None:
+    """Other threads would find the new capture before it is complete."""
+    for _ in range(50):
+        builder = stream.create_graph_builder()
+
+        def look(builder: cg.GraphBuilder = builder) -> None:
+            while not builder.is_building:
+                capture = builder._capture
+                assert capture is None or capture.mode == "relaxed"
+
+        in_threads(lambda function: function(), [builder.begin_building, look, look])
+        builder.close()

@@ -182,8 +182,10 @@ static int begin(builder *self, PyObject *mode, int number) {
     }
     handle_done(self->own);
   }
-  if (graph != NULL)
-    self->capture = (PyObject *)(begun = capture_of(st, graph));
+  if (graph != NULL) {
+    begun = capture_of(st, graph);
+    Py_XDECREF(field_swap(self, &self->capture, (PyObject *)begun)); /* other threads read it */
+  }
   if (status != 0 || begun == NULL) {
     Py_XDECREF(thread);
     return -1;
