@@ -92,9 +92,37 @@ def test_defaults() -> None:
         SM_90.as_bytes("driver")
     with pytest.raises(TypeError, match="backend must be a str"):
         SM_90.as_bytes(None)  # type: ignore[arg-type]
+
+
+@dataclasses.dataclass(repr=False)
+class MoreOptions(LinkerOptions):
+    """A program's own options."""
+
+    more: int = 0
+
+
+class SameOptions(LinkerOptions):
+    """A class that inherits the constructor."""
+
+
+POSITIONAL = [field.default for field in dataclasses.fields(LinkerOptions)][:-1]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LinkerOptions(numba_debug=True),
+        lambda: LinkerOptions(*POSITIONAL, True),
+        lambda: SameOptions(numba_debug=True),
+        lambda: MoreOptions(numba_debug=True),
+    ],
+    ids=["named", "positional", "inherited constructor", "derived dataclass"],
+)
+def test_warnings_name_the_line_that_makes_options(make: Any) -> None:
+    """The program would not see the warning, because Python hides a DeprecationWarning of other code."""
     with pytest.warns(DeprecationWarning, match=r"LinkerOptions\.numba_debug is without effect") as told:
-        LinkerOptions(numba_debug=True)
-    assert told[0].filename == __file__
+        make()
+    assert [(one.filename, one.lineno) for one in told] == [(__file__, make.__code__.co_firstlineno)]
 
 
 def test_arch_of_the_current_device(device: Device, ptx: tuple[ObjectCode, ObjectCode]) -> None:

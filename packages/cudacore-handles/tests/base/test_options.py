@@ -152,6 +152,9 @@ def test_named_options(cls: Any) -> None:
     assert repr(cls()) == repr(cls(*defaults))
     assert pickle.loads(pickle.dumps(cls())) == copy.deepcopy(cls()) == cls()
     assert list(inspect.signature(cls).parameters) == [field.name for field in fields]
+    again = cls(**{fields[0].name: "1" if defaults[0] is None else type(defaults[0])(not defaults[0])})
+    again.__init__()  # type: ignore[misc]
+    assert again == cls()  # an earlier value is gone
     with pytest.raises(TypeError, match="got an unexpected keyword argument 'nope'"):
         cls(nope=1)
     with pytest.raises(TypeError, match="positional arguments"):

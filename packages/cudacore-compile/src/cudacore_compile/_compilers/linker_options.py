@@ -12,7 +12,7 @@ from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.option_values import flag_field as _flag
 from cudacore_compile._compilers.targets import check_backend
 from cudacore_compile.typing import CompilerBackendName, CompilerBackendType
-from cudacore_handles._sdk import public
+from cudacore_handles._sdk import constructor_level, public
 
 
 def _level(field: str, value: object) -> list[str]:
@@ -107,7 +107,7 @@ class LinkerOptions(values.FlagOptions):
             warnings.warn(
                 "LinkerOptions.numba_debug is without effect, because no linker has it: set ProgramOptions.numba_debug",
                 DeprecationWarning,
-                stacklevel=3,
+                stacklevel=constructor_level(),
             )
 
     def as_bytes(self, backend: CompilerBackendType | CompilerBackendName = "nvjitlink") -> list[bytes]:

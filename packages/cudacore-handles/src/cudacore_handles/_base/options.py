@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import wraps
@@ -92,10 +93,22 @@ def _store_given(cls: type[Options]) -> None:
         if args or type(self) is not cls:  # a subclass can have other fields, and slots
             original(self, *args, **kwargs)
         else:
-            vars(self).update(kwargs)
+            object.__setattr__(self, "__dict__", kwargs)  # replaces what an earlier call has stored
             self.__post_init__()
 
     cls.__init__ = init  # type: ignore[method-assign]
+
+
+def constructor_level() -> int:
+    """Return the `stacklevel` with which ``__post_init__()`` warns where options are made.
+
+    Arguments by position, and those of derived classes, take other frames than arguments by name.
+    """
+    frame, level = sys._getframe(2), 2  # the first frame is that of __post_init__()
+    while frame.f_code.co_name in ("init", "__init__") and frame.f_code.co_filename in ("<string>", __file__):
+        assert frame.f_back is not None  # somebody calls the constructor
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "options") -> T:

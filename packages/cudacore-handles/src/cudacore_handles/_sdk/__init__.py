@@ -14,7 +14,7 @@ from cudacore_handles._base.handle import Face, adopt, hold, out_box, share
 from cudacore_handles._base.made import Closing, Made, not_pickled
 from cudacore_handles._base.module_attributes import finish_module, public, publish
 from cudacore_handles._base.names import check_type, shorten, type_text
-from cudacore_handles._base.options import Options, as_flag, as_options, copy_options
+from cudacore_handles._base.options import Options, as_flag, as_options, constructor_level, copy_options
 from cudacore_handles._base.siblings import check_handles
 from cudacore_handles._base.suggest import options_apart
 from cudacore_handles._cffi import ffi, lib
