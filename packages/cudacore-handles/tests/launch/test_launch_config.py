@@ -127,6 +127,16 @@ class Square(LaunchConfig):
         super().__init__((edge, edge), block=(16, 16))
 
 
+class Clustered(LaunchConfig):
+    """A configuration that can be called, and that must have clusters."""
+
+    def __new__(cls, grid: int, cluster: int, block: int) -> Any:
+        return super().__new__(cls)
+
+    def __call__(self, data: object) -> object:
+        return data
+
+
 class Same(LaunchConfig):
     """A configuration with attributes of its own."""
 
@@ -152,6 +162,8 @@ def test_signatures() -> None:
     assert list(parameters) == list(inspect.signature(Same).parameters) == names
     assert str(parameters["block"]) == "block: 'ExtentsType | None' = None"
     assert list(inspect.signature(Square).parameters) == ["edge"]
+    assert list(inspect.signature(Clustered).parameters) == ["grid", "cluster", "block"]
+    assert list(inspect.signature(Clustered(3, 2, 16)).parameters) == ["data"]
 
 
 def test_default_options() -> None:

@@ -161,14 +161,17 @@ init_config = LaunchConfig.__init__
 del LaunchConfig.__init__
 
 
+_constructor_of = attrgetter("__new__", "__init__")
+
+
 class _Signature:
     """The signature of the constructor."""
 
     def __get__(self, obj: object, owner: type) -> Any:
         from inspect import signature
 
-        if owner.__init__ is not LaunchConfig.__init__:  # type: ignore[misc]
-            raise AttributeError(f"{owner.__name__} has a constructor of its own")
+        if obj is not None or _constructor_of(owner) != _constructor_of(LaunchConfig):
+            raise AttributeError(f"{owner.__name__!r} has another signature")  # or its instances, which can be callable
         return signature(MethodType(init_config, owner))
 
 
