@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import threading
 import time
 import weakref
@@ -14,7 +16,16 @@ import pytest
 from attribute_tables import attributes_of, cuda_attributes
 from cuda.bindings import driver
 
-from cudacore_handles import LEGACY_DEFAULT_STREAM, ClosedError, CUDAError, Device, Kernel, LaunchConfig, ObjectCode
+from cudacore_handles import (
+    LEGACY_DEFAULT_STREAM,
+    ClosedError,
+    CUDAError,
+    Device,
+    Kernel,
+    LaunchConfig,
+    ObjectCode,
+    launch,
+)
 from cudacore_handles._base.driver_calls import query_driver
 from cudacore_handles._cffi import ffi
 from cudacore_handles._code import kernel_attributes
@@ -192,6 +203,28 @@ def test_settings_are_read_each_time(empty: Kernel, device: Device) -> None:
     setting = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     assert driver.cuKernelSetAttribute(setting, most, empty.handle, device.device_id) == (0,)
     assert attributes.max_dynamic_shared_size_bytes == most
+
+
+def test_a_limit_that_other_code_lowers(empty: Kernel, device: Device) -> None:
+    """After cuda.bindings has lowered the limit of shared memory, no launch that needs more would work again."""
+    stream, config = device.create_stream(), LaunchConfig(grid=1, block=1, shmem_size=20000)
+    launch(stream, config, empty)
+    setting = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    assert driver.cuKernelSetAttribute(setting, 1000, empty.handle, device.device_id) == (0,)
+    with pytest.raises(CUDAError, match=r"INVALID_VALUE.*Other code has lowered .* to 1000 bytes, and shmem_size is 2"):
+        launch(stream, config, empty)
+    launch(stream, config, empty)
+    stream.sync()
+    assert empty.attributes.max_dynamic_shared_size_bytes == 20000
+
+
+def test_copies(limited: Kernel, device: Device) -> None:
+    """A copy would be of other attributes, or the error would not name the object that cannot be copied."""
+    for made in (limited.attributes, limited.attributes[device], limited.occupancy):
+        assert repr(copy.copy(made)) == repr(made)
+        for refused in (copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="a Kernel cannot be pickled or copied: pickle the ObjectCode"):
+                refused(made)
 
 
 def fail(*args: object) -> object:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Collection
+from operator import attrgetter, getitem
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _native
@@ -65,6 +66,11 @@ class KernelAttributes(_native.KernelPart, HasAttributes):
     def __repr__(self) -> str:
         device = "the current device" if self._device is None else f"device {self._device}"
         return f"<KernelAttributes of {self._kernel!r} on {device}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._device is None:
+            return attrgetter("attributes"), (self._kernel,)
+        return getitem, (self._kernel.attributes, self._device)
 
     def _read(self, attribute: Attribute[Any]) -> int:
         device_id = _current_device() if self._device is None else self._device
@@ -143,6 +149,9 @@ class KernelOccupancy(_native.KernelPart, Made):
 
     def __repr__(self) -> str:
         return f"<KernelOccupancy of {self._kernel!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return attrgetter("occupancy"), (self._kernel,)
 
     def max_active_blocks_per_multiprocessor(self, block_size: int, dynamic_shared_memory_size: int) -> int:
         """Return how many blocks can be resident on a multiprocessor (cuOccupancyMaxActiveBlocksPerMultiprocessor).

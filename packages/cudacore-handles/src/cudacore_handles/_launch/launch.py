@@ -80,9 +80,18 @@ def _refused(status: int, config: LaunchConfig, kernel: Kernel) -> CUDAError:
 
 def _block_limit(config: LaunchConfig, kernel: Kernel) -> str:
     x, y, z = config.block
-    max_threads = kernel.attributes[Device()].max_threads_per_block
+    device = Device()
+    attributes = kernel.attributes[device]
+    max_threads = attributes.max_threads_per_block
     if x * y * z > max_threads:
         return f"The block has {x * y * z} threads, and {kernel!r} can have at most {max_threads} on this device"
+    allowed = attributes.max_dynamic_shared_size_bytes
+    if config.shmem_size > allowed:
+        kernel._set_shared_allowed(0, device.device_id)  # the next launch queries the limit, and raises it again
+        return (
+            f"Other code has lowered the dynamic shared memory that {kernel!r} may use to {allowed} bytes, and "
+            f"shmem_size is {config.shmem_size}; another launch raises the limit again"
+        )
     return f"{config!r} is not possible for {kernel!r} on this device"
 
 
