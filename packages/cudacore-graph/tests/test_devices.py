@@ -124,6 +124,30 @@ def test_views_of_what_a_green_context_captured(device: ch.Device, stream: ch.St
         stream.sync()
 
 
+def test_views_of_what_a_fork_of_another_context_captured(
+    device: ch.Device, stream: ch.Stream, numbers: Numbers
+) -> None:
+    """Fills of a fork could not be changed if its context is not that of the capture, not even in their context."""
+    (group,), _ = device.resources.sm.split(ch.SMResourceOptions(count=16))
+    context = device.create_context(ch.ContextOptions([group]))
+    green = context.create_stream()
+    for own, fork in ((stream, green), (green, stream)):
+        with own.create_graph_builder() as builder:
+            fork.wait(builder.stream)
+            numbers.buffer.fill(1, stream=fork)
+            builder.stream.wait(fork)
+        graph = builder.complete()
+        (node,) = builder.graph_definition.nodes()
+        view: Any = graph[node]
+        device.set_current(fork.context)
+        view.update(dst=numbers.buffer, value=3, width=4)
+        device.set_current()
+        graph.launch(own)
+        own.sync()
+        assert numbers[0] == 0x03030303
+        numbers[0] = 0
+
+
 def test_updated_from_another_context(device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
     """The error would not name the contexts if an update fails because a kernel belongs to another one."""
 

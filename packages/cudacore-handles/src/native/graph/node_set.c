@@ -3,10 +3,23 @@
 #include "base/failure.h"
 #include "graph/node_methods.h"
 
+#include <cuda.h>
 #include <stdlib.h>
 
-/* Sets the parameters of a node: in its graph if `exec` is NULL, otherwise in that executable graph. */
-static PyObject *set(const state *st, const node_method *method, PyObject *face, PyObject *exec, node_params *params) {
+/* Sets the parameters of a node of an executable graph in the current context or, if that is refused, in `other`. */
+static int set_in_exec(cch_graph_exec *exec, cch_graph_node *node, node_params *params, cch_context *other) {
+  const int status = cch_graph_exec_set(exec, node, node_params_of(params), params->bundle, NULL);
+  return status != CUDA_ERROR_INVALID_VALUE || other == NULL
+             ? status
+             : cch_graph_exec_set(exec, node, node_params_of(params), params->bundle, other);
+}
+
+/*
+ * Sets the parameters of a node: in its graph if `exec` is NULL, otherwise in that executable graph. `other` is a
+ * context that the node may be in if it is not in the current one; NULL if there is none.
+ */
+static PyObject *set(const state *st, const node_method *method, PyObject *face, PyObject *exec, node_params *params,
+                     cch_context *other) {
   cch_graph_node *node = node_box(st, face, "node");
   cch_graph_exec *used = NULL;
   /* An executable graph cannot contain itself, so a child graph for one of its nodes needs no check. */
@@ -14,7 +27,7 @@ static PyObject *set(const state *st, const node_method *method, PyObject *face,
       (exec != NULL && (used = handle_use(exec)) == NULL))
     return NULL;
   int status;
-  WITHOUT_GIL(status = used != NULL ? cch_graph_exec_set(used, node, node_params_of(params), params->bundle, NULL)
+  WITHOUT_GIL(status = used != NULL ? set_in_exec(used, node, params, other)
                                     : cch_graph_node_set(node, node_params_of(params), params->bundle, NULL));
   if (status != 0)
     raise_failed(st, status, method->name, used != NULL ? PLACE_IN_EXEC : NO_PLACE);
@@ -66,8 +79,12 @@ static PyObject *read_and_set(state *st, PyObject *exec, PyObject *face, values 
     return NULL;
   unsigned char scratch[SCRATCH_SIZE];
   PyObject *result = NULL;
+  /* A fork of another context may have captured the node. The driver does not report that, but the user can make that
+   * context current. */
+  const int type = cch_graph_node_type(node);
+  cch_context *other = type == CCH_NODE_MEMCPY || type == CCH_NODE_MEMSET ? change.before : NULL;
   if (node_params_read(st, method, given, true, NULL, scratch, &params) == 0)
-    result = set(st, method, face, exec, &params);
+    result = set(st, method, face, exec, &params, other);
   leave_context(&change);
   node_params_unref(&params);
   owners_drain(st);
@@ -110,7 +127,7 @@ static PyObject *set_config(PyObject *module, PyObject *const *arguments, Py_ssi
   WITHOUT_GIL(status = cch_graph_node_read(kernel, &kept, &params.bundle, node));
   kernel->config = &params.config;
   PyObject *result =
-      status == 0 ? set(st, &node_methods[METHOD_launch], face, NULL, &params) : raise_status(st, status);
+      status == 0 ? set(st, &node_methods[METHOD_launch], face, NULL, &params, NULL) : raise_status(st, status);
   leave_context(&change);
   node_params_unref(&params);
   box_unref(kept);
