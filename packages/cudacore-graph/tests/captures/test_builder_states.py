@@ -541,6 +541,18 @@ class TestStates:
         device.set_current()
         assert not is_capturing(stream)
 
+    def test_the_mode_refers_to_the_builder(self, stream: ch.Stream) -> None:
+        """Nobody would find the cycle, and the stream would remain in capture."""
+
+        class Mode(str):
+            builder: cg.GraphBuilder
+
+        mode = Mode("relaxed")
+        mode.builder = stream.create_graph_builder().begin_building(mode)  # type: ignore[arg-type]
+        del mode
+        gc.collect()
+        assert not is_capturing(stream)
+
     def test_no_context_is_current(self, stream: ch.Stream) -> None:
         """A builder would use the current context instead of its stream's context."""
 

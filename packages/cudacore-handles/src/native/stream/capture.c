@@ -7,6 +7,7 @@ static int capture_traverse(PyObject *object, visitproc visit, void *arg) {
   const capture *self = (const capture *)object;
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->graph);
+  Py_VISIT(self->mode);
   Py_VISIT(self->unjoined);
   Py_VISIT(self->failures);
   Py_VISIT(self->waiting);
