@@ -413,12 +413,10 @@ static view *view_of_fields(const state *st, PyTypeObject *type, PyObject *objec
   return NULL;
 }
 
-/* Returns whether Python code can try what has failed here, and then raises the error, or that nothing has failed. */
-static bool can_try_again(void) {
-  if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
-    return false;
-  PyErr_Clear();
-  return true;
+/* Clears the exception of what Python code does again, and then raises the error. Errors of CUDA need no repetition. */
+static void leave_to_python(const state *st) {
+  if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(st->faces.cuda_error))
+    PyErr_Clear();
 }
 
 /* Whether the values of a type are arrays whose interface needs no checks. Others can have masks, for example. */
@@ -446,7 +444,7 @@ static PyObject *view_of_interface(const state *st, PyTypeObject *type, PyObject
   }
   Py_XDECREF(given);
   if (self == NULL)
-    (void)can_try_again();
+    leave_to_python(st);
   else if (!on_host && stream != NO_ORDER && producer != 0 && order(st, stream, producer, self->tensor.device) < 0)
     Py_CLEAR(self);
   return (PyObject *)self;
