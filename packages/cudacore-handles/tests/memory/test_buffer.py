@@ -191,9 +191,9 @@ def test_dlpack_copies(buffer: ch.Buffer, stream: ch.Stream) -> None:
 
 
 def test_dlpack_streams(buffer: ch.Buffer) -> None:
-    """A stream of 0, which DLPack forbids, would be taken for one of the two default streams."""
+    """A stream of 0, which DLPack forbids, would be a default stream, and 2**64 - 1 would mean no order, as -1 does."""
     for memory in (buffer, buffer.view("int8")):
-        for stream in (0, -2, 2**64):
+        for stream in (0, -2, 2**64 - 1, 2**64):
             with pytest.raises(
                 BufferError, match=f"stream is {stream}; it must be a stream's address, 1 for the legacy"
             ):

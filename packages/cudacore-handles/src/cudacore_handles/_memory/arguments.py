@@ -49,7 +49,7 @@ def check_dlpack_arguments(
         raise BufferError(f"dl_device is {dl_device}, and the memory is on {device}; use copy_to() first")
     if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
         raise TypeError(f"stream must be an int or None, not {type(stream).__name__}")
-    if stream is not None and (stream == 0 or not -1 <= stream < 2**64):
+    if stream is not None and (stream == 0 or not -1 <= stream < 2**64 - 1):  # -1 as a word is no address
         raise BufferError(
             f"stream is {stream}; it must be a stream's address, 1 for the legacy and 2 for the per-thread default "
             "stream, -1 for no order, or None"

@@ -168,11 +168,11 @@ static bool read_stream(PyObject *given, uint64_t *out) {
   int overflow;
   long long number = PyLong_AsLongLongAndOverflow(given, &overflow);
   *out = overflow > 0 ? (uint64_t)PyLong_AsSize_t(given) : (uint64_t)number;
-  if (overflow > 0 && PyErr_Occurred()) {
+  if (overflow > 0) {
     PyErr_Clear();
-    return false;
+    return *out != STREAM_NO_ORDER; /* also the result for a number that is too large */
   }
-  return overflow >= 0 && *out != 0 && (overflow > 0 || number >= -1);
+  return overflow == 0 && number != 0 && number >= -1;
 }
 
 /* Reads the newest version that the consumer supports. Returns false without an exception if it is not a usual one. */
