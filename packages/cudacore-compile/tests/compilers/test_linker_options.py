@@ -115,8 +115,9 @@ POSITIONAL = [field.default for field in dataclasses.fields(LinkerOptions)][:-1]
         lambda: LinkerOptions(*POSITIONAL, True),
         lambda: SameOptions(numba_debug=True),
         lambda: MoreOptions(numba_debug=True),
+        lambda: Linker(ObjectCode.from_ltoir(b"code"), options={"numba_debug": True}),
     ],
-    ids=["named", "positional", "inherited constructor", "derived dataclass"],
+    ids=["named", "positional", "inherited constructor", "derived dataclass", "mapping"],
 )
 def test_warnings_name_the_line_that_makes_options(make: Any) -> None:
     """The program would not see the warning, because Python hides a DeprecationWarning of other code."""

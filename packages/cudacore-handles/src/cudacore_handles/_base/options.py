@@ -100,13 +100,15 @@ def _store_given(cls: type[Options]) -> None:
 
 
 def constructor_level() -> int:
-    """Return the `stacklevel` with which ``__post_init__()`` warns where options are made.
+    """Return the `stacklevel` with which ``__post_init__()`` warns where the program gives its options.
 
-    Arguments by position, and those of derived classes, take other frames than arguments by name.
+    Arguments by position, derived classes and mappings take other frames than arguments by name.
     """
-    frame, level = sys._getframe(2), 2  # the first frame is that of __post_init__()
-    while frame.f_code.co_name in ("init", "__init__") and frame.f_code.co_filename in ("<string>", __file__):
-        assert frame.f_back is not None  # somebody calls the constructor
+    frame, level = sys._getframe(1), 1  # the frame of __post_init__()
+    while frame.f_back is not None and (
+        frame.f_globals.get("__name__", "").startswith(("cudacore_handles.", "cudacore_compile."))
+        or (frame.f_code.co_name, frame.f_code.co_filename) == ("__init__", "<string>")  # of a derived dataclass
+    ):
         frame, level = frame.f_back, level + 1
     return level
 
