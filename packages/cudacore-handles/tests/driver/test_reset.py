@@ -163,7 +163,7 @@ USES = {
     "update in an executable graph": "graph[node].update(fn=print)",
     "configuration of a kernel node": "kernel_node.config",
     "update of a kernel node": "kernel_node.update(args=(pinned, 5))",
-    "capture": "cg.GraphBuilder._init(stream=stream).begin_building()",
+    "capture": "stream.create_graph_builder().begin_building()",
     "a new stream": "ch.launch(device.create_stream(), ch.LaunchConfig(grid=1, block=1), kernel, pinned, 4)",
     "pinned": "pinned.copy_from(bytes(64), stream=ch.LEGACY_DEFAULT_STREAM)",
     "a function of the driver": "call_driver('cuStreamGetFlags', stream, 0)",

@@ -85,6 +85,14 @@ static PyType_Spec graph_spec =
 
 /* ---- frequent operations of GraphCondition ---- */
 
+const cch_graph *root_of(const cch_graph *graph) {
+  for (const cch_graph *parent = cch_graph_parent(graph); parent != NULL; parent = cch_graph_parent(parent))
+    graph = parent;
+  return graph;
+}
+
+const cch_graph *root_of_condition(const condition *self) { return root_of(((handle *)self->graph)->box); }
+
 PyObject *condition_make(const state *st, cch_graph *graph, unsigned long long number) {
   /* Only the condition can close its face of the graph. */
   PyObject *own = handle_make(st, (PyTypeObject *)st->faces.graph, cch_graph_ref(graph));
@@ -108,7 +116,9 @@ static PyObject *condition_compare(PyObject *a, PyObject *b, int operation) {
   const state *st = state_of_type(Py_TYPE(a));
   if ((operation != Py_EQ && operation != Py_NE) || !PyType_IsSubtype(Py_TYPE(b), st->condition_type))
     Py_RETURN_NOTIMPLEMENTED;
-  bool equal = ((condition *)a)->handle == ((condition *)b)->handle;
+  const condition *one = (const condition *)a, *other = (const condition *)b;
+  /* Conditions of two graphs can have the same handle. */
+  bool equal = one->handle == other->handle && root_of_condition(one) == root_of_condition(other);
   return PyBool_FromLong(equal == (operation == Py_EQ));
 }
 

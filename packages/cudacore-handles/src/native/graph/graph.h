@@ -23,6 +23,9 @@ typedef struct executable_node {
 int add_graph_types(PyObject *module, state *st);
 /* Returns a new GraphCondition of a graph, of which it makes a face of its own; NULL with an exception on failure. */
 PyObject *condition_make(const state *st, cch_graph *graph, unsigned long long number);
+/* Returns the graph in which a child graph or a body is at last; a graph that is in no other one itself. */
+const cch_graph *root_of(const cch_graph *graph);
+const cch_graph *root_of_condition(const condition *self);
 extern PyMethodDef node_set_functions[];
 extern PyMethodDef node_batch_functions[];
 extern PyMethodDef node_column_functions[];

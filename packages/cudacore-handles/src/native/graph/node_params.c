@@ -64,18 +64,12 @@ void *use_face(PyObject *face, const PyTypeObject *type, const char *message, no
 
 /* ---- checks of child graphs and conditions ---- */
 
-static const cch_graph *root_of(const cch_graph *graph) {
-  for (const cch_graph *parent = cch_graph_parent(graph); parent != NULL; parent = cch_graph_parent(parent))
-    graph = parent;
-  return graph;
-}
-
 int node_params_check(const node_params *params, const cch_graph *graph) {
   const cch_graph *child = params->type == CCH_NODE_GRAPH ? params->of.child.graph : NULL;
   if (child != NULL && root_of(child) == root_of(graph))
     return raise_error(PyExc_ValueError, "child is in the same graph as the node that is to run it; clone() makes an "
                                          "independent graph of it");
-  if (params->condition == NULL || root_of(((handle *)((condition *)params->condition)->graph)->box) == root_of(graph))
+  if (params->condition == NULL || root_of_condition((condition *)params->condition) == root_of(graph))
     return 0;
   return raise_error(PyExc_ValueError,
                      "%R is of another graph: a conditional node takes a condition of its own graph, bodies and child "
