@@ -211,11 +211,30 @@ def test_a_limit_that_other_code_lowers(empty: Kernel, device: Device) -> None:
     launch(stream, config, empty)
     setting = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     assert driver.cuKernelSetAttribute(setting, 1000, empty.handle, device.device_id) == (0,)
-    with pytest.raises(CUDAError, match=r"INVALID_VALUE.*Other code has lowered .* to 1000 bytes, and shmem_size is 2"):
+    with pytest.raises(CUDAError, match=r"INVALID_VALUE.*Other code had lowered .* to 1000 bytes, and shmem_size is 2"):
+        launch(stream, config, empty)
+    assert empty.attributes.max_dynamic_shared_size_bytes == 20000
+    launch(stream, config, empty)
+    prepared = empty.prepare(stream, config)
+    assert driver.cuKernelSetAttribute(setting, 1000, empty.handle, device.device_id) == (0,)
+    with pytest.raises(CUDAError, match="repeat the launch"):
+        prepared()
+    prepared()
+    stream.sync()
+
+
+def test_a_limit_that_other_code_lowers_on_another_device(empty: Kernel, device: Device, other_device: Device) -> None:
+    """The limit would be looked up on the current device instead of the stream's, and would not be raised again."""
+    other_device.set_current()
+    stream, config = other_device.create_stream(), LaunchConfig(grid=1, block=1, shmem_size=20000)
+    device.set_current()
+    launch(stream, config, empty)
+    setting = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    assert driver.cuKernelSetAttribute(setting, 1000, empty.handle, other_device.device_id) == (0,)
+    with pytest.raises(CUDAError, match=r"Other code had lowered .* to 1000 bytes"):
         launch(stream, config, empty)
     launch(stream, config, empty)
     stream.sync()
-    assert empty.attributes.max_dynamic_shared_size_bytes == 20000
 
 
 def test_copies(limited: Kernel, device: Device) -> None:

@@ -60,17 +60,20 @@ def check_kernel(config: object, kernel: object) -> tuple[LaunchConfig, Kernel]:
     return checked, kernel
 
 
-def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:
-    """Raise the error of a launch that the driver refused, and name the limit that was exceeded."""
-    raise _refused(status, config, kernel)
+def _explain(status: int, config: LaunchConfig, kernel: Kernel, device_id: int) -> NoReturn:
+    """Raise the error of a launch that the driver refused, and name the limit that was exceeded.
+
+    A negative `device_id` stands for the current device.
+    """
+    raise _refused(status, config, kernel, device_id)
 
 
-def _refused(status: int, config: LaunchConfig, kernel: Kernel) -> CUDAError:
+def _refused(status: int, config: LaunchConfig, kernel: Kernel, device_id: int) -> CUDAError:
     error = last_error(status)
     explain = _LIMITS.get(int(status))
     if explain is not None:
         try:
-            error.hint = explain(config, kernel)
+            error.hint = explain(config, kernel, Device(None if device_id < 0 else device_id))
         except (
             CUDAError
         ):  # after a fault, every call of the driver fails, and the error of the launch describes the fault
@@ -78,24 +81,23 @@ def _refused(status: int, config: LaunchConfig, kernel: Kernel) -> CUDAError:
     return error
 
 
-def _block_limit(config: LaunchConfig, kernel: Kernel) -> str:
+def _block_limit(config: LaunchConfig, kernel: Kernel, device: Device) -> str:
     x, y, z = config.block
-    device = Device()
     attributes = kernel.attributes[device]
     max_threads = attributes.max_threads_per_block
     if x * y * z > max_threads:
         return f"The block has {x * y * z} threads, and {kernel!r} can have at most {max_threads} on this device"
     allowed = attributes.max_dynamic_shared_size_bytes
     if config.shmem_size > allowed:
-        kernel._set_shared_allowed(0, device.device_id)  # the next launch queries the limit, and raises it again
+        kernel._allow_shared(config.shmem_size, device)
         return (
-            f"Other code has lowered the dynamic shared memory that {kernel!r} may use to {allowed} bytes, and "
-            f"shmem_size is {config.shmem_size}; another launch raises the limit again"
+            f"Other code had lowered the dynamic shared memory that {kernel!r} may use to {allowed} bytes, and "
+            f"shmem_size is {config.shmem_size}; the limit is raised again now, so repeat the launch"
         )
     return f"{config!r} is not possible for {kernel!r} on this device"
 
 
-def _cooperative_limit(config: LaunchConfig, kernel: Kernel) -> str:
+def _cooperative_limit(config: LaunchConfig, kernel: Kernel, _: Device) -> str:
     threads, shared = prod(config.block), config.shmem_size
     each = kernel.occupancy.max_active_blocks_per_multiprocessor(threads, shared)
     count = Device().properties.multiprocessor_count
@@ -106,8 +108,8 @@ def _cooperative_limit(config: LaunchConfig, kernel: Kernel) -> str:
     )
 
 
-def _cluster_limit(config: LaunchConfig, kernel: Kernel) -> str:
-    attributes = kernel.attributes[Device()]
+def _cluster_limit(config: LaunchConfig, kernel: Kernel, device: Device) -> str:
+    attributes = kernel.attributes[device]
     required = (
         attributes.required_cluster_width,
         attributes.required_cluster_height,

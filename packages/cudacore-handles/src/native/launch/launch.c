@@ -38,7 +38,8 @@ PyObject *launch_packed(const state *st, const launch_arguments *given, owners *
   if (status == 0)
     return Py_NewRef(Py_None);
   /* This comes before anything else that can fail on this thread. */
-  return PyObject_CallFunction(st->faces.explain, "NOO", failure_status(status), given->settings, given->face);
+  return PyObject_CallFunction(st->faces.explain, "NOOi", failure_status(status), given->settings, given->face,
+                               device_of_stream(given->stream));
 }
 
 /*
