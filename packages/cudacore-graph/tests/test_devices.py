@@ -175,6 +175,27 @@ def test_updated_from_another_context(device: ch.Device, stream: ch.Stream, add:
     assert numbers[0] == 2
 
 
+@pytest.mark.cuda_sim
+def test_failed_queries_after_an_update(device: ch.Device, stream: ch.Stream, add: ch.Kernel, cuda_sim: Any) -> None:
+    """If a query for the description of the nodes failed, its error would be raised instead of that of the update."""
+    (group,), _ = device.resources.sm.split(ch.SMResourceOptions(count=16))
+    builders = []
+    for where in (stream, device.create_context(ch.ContextOptions([group])).create_stream()):
+        with where.create_graph_builder() as builder:
+            ch.launch(builder, ONE, add, None, 1)
+        builders.append(builder)
+    graph = builders[0].complete()
+    for _ in range(2):  # the first time, queries are made whose results are kept
+        with cuda_sim.logging() as calls, pytest.raises(ch.CUDAError):
+            graph.update(builders[1])
+    names = [call.name for call in calls]
+    for place in range(names.index("cuGraphExecUpdate_v2") + 1, len(names)):
+        name = names[place]
+        with cuda_sim.failing(name, nth=names[: place + 1].count(name)), pytest.raises(ch.CUDAError) as caught:
+            graph.update(builders[1])
+        assert caught.value.operation == "cuGraphExecUpdate", f"call {place} of {name} replaces the error"
+
+
 def test_memory_of_the_other(definition: cg.GraphDefinition, add: ch.Kernel, remote: Remote) -> None:
     """Memory that the current device cannot access would be passed to a kernel on that device."""
     with pytest.raises(ch.CUDAError, match="is memory of device 1, and the current device is 0"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
 
 from cudacore_graph._columns import update_many
@@ -13,7 +14,7 @@ from cudacore_graph._errors import hold_there
 from cudacore_graph._nodes.graphs import ChildGraphNode, ConditionalNode
 from cudacore_graph._nodes.node import ExecutableGraphNode, GraphNode
 from cudacore_graph._options import GraphCompleteOptions
-from cudacore_handles import Context, CUDAError, Stream
+from cudacore_handles import ClosedError, Context, CUDAError, Stream
 from cudacore_handles._sdk import (
     Closing,
     Made,
@@ -174,14 +175,19 @@ def instantiate(
     return made
 
 
+# In this block, graphs are described for an error, which must not be replaced by that of a failed query.
+_QUERIES = suppress(CUDAError, ClosedError)
+
+
 def _not_instantiated(status: int, definition: GraphDefinition) -> CUDAError:
     error = last_error(status)
     node = getattr(status, "node", 0)
-    if status == results.INVALID_VALUE:
-        error.hint = _name_cycle(definition)
-    if node:
-        error.hint = error.hint or f"The node is {_describe(definition, node)}"
-    elif status == results.NOT_SUPPORTED:
+    with _QUERIES:
+        if status == results.INVALID_VALUE:
+            error.hint = _name_cycle(definition)
+        if node:
+            error.hint = error.hint or f"The node is {_describe(definition, node)}"
+    if not node and status == results.NOT_SUPPORTED:
         error.hint = (
             "Bodies and child graphs run only in their graph. A graph with memory or conditional nodes can have only "
             "one executable graph at a time, and no clone or child graph that was made of it before: close the "
@@ -213,9 +219,11 @@ def _not_updated(
 ) -> CUDAError:
     error = last_error(status)
     if status == results.GRAPH_EXEC_UPDATE_FAILURE or result > 1:
-        error.hint = _name_cycle(definition) or (
-            f"{_why_not(graph, definition, result, node, before)}. Make a new executable graph of it instead: {make}"
-        )
+        with _QUERIES:
+            error.hint = _name_cycle(definition) or (
+                f"{_why_not(graph, definition, result, node, before)}. "
+                f"Make a new executable graph of it instead: {make}"
+            )
     return error
 
 
