@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import pickle
@@ -219,6 +220,26 @@ def test_resource_that_gives_parts(adapt: Adapt, pool: ch.DeviceMemoryResource, 
     second.close()
     assert used(outer) == used(statistics) == (0, 0)
     Arena.block.close()
+
+
+@pytest.mark.parametrize("size", [64, 0])
+def test_resource_that_looks_at_its_buffers(adapt: Adapt, size: int, device: ch.Device, stream: ch.Stream) -> None:
+    """The buffer would keep what the driver reported about its memory, and not ask the memory resource."""
+
+    class Coherent(ch.MemoryResource):
+        is_device_accessible, is_host_accessible, device_id = True, True, -1
+
+        def allocate(self, size: int, *, stream: Any = None) -> ch.Buffer:
+            block = bytearray(max(size, 1))
+            buffer = ch.Buffer.from_handle(ctypes.addressof(ctypes.c_char.from_buffer(block)), size, owner=block)
+            assert buffer.device_id == -1  # from the driver
+            return buffer
+
+        def deallocate(self, ptr: int, size: int, *, stream: Any) -> None:
+            raise AssertionError("the owner frees the memory")
+
+    with adapt(Coherent()).allocate(size, stream=stream) as buffer:
+        assert buffer.is_device_accessible
 
 
 def test_resource_that_gives_no_memory(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:

@@ -404,6 +404,7 @@ static PyObject *deallocation_stream(PyObject *module, PyObject *address) {
 static PyObject *set_memory_resource(PyObject *object, PyObject *mr) {
   buffer *self = (buffer *)object;
   Py_XDECREF(field_swap(self, &self->mr, Py_NewRef(mr)));
+  shared_set(&self->access, 0); /* what the driver reported; from now on, the resource is asked */
   Py_RETURN_NONE;
 }
 
