@@ -436,7 +436,7 @@ static PyObject *view_of_interface(const state *st, PyTypeObject *type, PyObject
   unsigned long long producer = 0;
   if (given != NULL && PyDict_CheckExact(given)) {
     interface from = interface_fields(st, given);
-    producer = is_missing(from.stream) ? 0 : positive(from.stream);
+    producer = on_host || is_missing(from.stream) ? 0 : positive(from.stream);
     /* Version 2 names no stream. */
     if (on_host || (positive(from.version) >= 3 && (is_missing(from.stream) || producer != 0)))
       self = view_of_fields(st, type, object, &from, on_host);
