@@ -238,9 +238,9 @@ static PyObject *end_building(PyObject *object, PyObject *nothing) {
   PyObject *given = field_get(self, &self->capture);
   handle *work = NULL;
   PyObject *result = NULL;
-  if (given != NULL && self->kind != FORKED && is_simple((capture *)given))
-    work = take_alone(self);
-  if (work != NULL && is_in(self, CAPTURING)) {
+  if (given != NULL && self->kind != FORKED)
+    work = take_alone(self); /* before is_simple(), because another thread could split it meanwhile */
+  if (work != NULL && is_in(self, CAPTURING) && is_simple((capture *)given)) {
     PyObject *face = ((capture *)given)->graph;
     cch_graph *graph = handle_use(face);
     cch_stream *stream = graph != NULL ? handle_use(self->own) : NULL;
