@@ -50,7 +50,7 @@ PACKAGES = ("cudacore_handles", "cudacore_compile", "cudacore_graph")
 MANY_MEMBERS = 5  # a class with fewer members has no table of them
 STUBS = ("_native.pyi", "_sdk/graph_native.pyi")
 # Private type names of the stubs, and the simpler types that the documentation shows instead.
-PLAIN = {"type[_H]": "type", "_T": "Any", "_H": "Self", "_C": "Any"}
+PLAIN = {"type[_H]": "type", "type[_B]": "type", "_T": "Any", "_H": "Self", "_B": "Self", "_G": "Self", "_C": "Any"}
 
 
 def read_stubs() -> dict[str, list[ast.FunctionDef]]:

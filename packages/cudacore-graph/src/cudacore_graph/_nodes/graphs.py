@@ -82,7 +82,7 @@ _CONDITIONALS = {
 }
 
 
-class ConditionalNode(GraphNode, _native.ConditionalHandle):
+class ConditionalNode(_native.ConditionalHandle, GraphNode):
     """A conditional node; the base of the four types.
 
     A node that another library added has this class itself if the driver is older than CUDA 13.2: such a driver cannot

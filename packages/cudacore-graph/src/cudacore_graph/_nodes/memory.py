@@ -72,7 +72,7 @@ def _operand(given: Any, given_owner: object, address: Any, array: Any, owner: A
     return owner, None
 
 
-class MemcpyNode(GraphNode, _native.MemcpyHandle):
+class MemcpyNode(_native.MemcpyHandle, GraphNode):
     """A node that copies memory, in up to three dimensions."""
 
     __slots__ = ()
@@ -140,7 +140,7 @@ class ExecutableMemsetNode(SwitchableNode):
         _native.set_exec_node(self._graph, self._node, dst, value, width, height, pitch, dst_owner)
 
 
-class MemsetNode(GraphNode, _native.MemsetHandle):
+class MemsetNode(_native.MemsetHandle, GraphNode):
     """A node that fills memory with a value."""
 
     __slots__ = ()
@@ -190,7 +190,7 @@ class MemsetNode(GraphNode, _native.MemsetHandle):
         return Description(f"memset {amount}", (f"{short(self.dptr)} to 0x{self.value:0{digits}x}",), ())
 
 
-class AllocNode(GraphNode, _native.AllocHandle):
+class AllocNode(_native.AllocHandle, GraphNode):
     """A node that allocates memory, always at the same address."""
 
     __slots__ = ()
@@ -225,7 +225,7 @@ class AllocNode(GraphNode, _native.AllocHandle):
         return Description(f"allocate {bytes_text(self.bytesize)}", (short(self.dptr), where), ())
 
 
-class FreeNode(GraphNode, _native.FreeHandle):
+class FreeNode(_native.FreeHandle, GraphNode):
     """A node that frees the memory of an :class:`AllocNode`."""
 
     __slots__ = ()

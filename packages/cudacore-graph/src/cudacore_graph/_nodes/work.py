@@ -285,7 +285,7 @@ class ExecutableEventWaitNode(ExecutableEventNode):
     __slots__ = ()
 
 
-class EventNode(GraphNode, _native.EventNodeHandle):
+class EventNode(_native.EventNodeHandle, GraphNode):
     """A node that records an event or waits for one."""
 
     __slots__ = ()

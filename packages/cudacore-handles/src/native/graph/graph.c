@@ -345,7 +345,7 @@ static PyType_Spec exec_spec =
 static PyObject *share_graph(PyObject *module, PyObject *face) {
   const state *st = PyModule_GetState(module);
   const bool is_node = PyType_IsSubtype(Py_TYPE(face), st->node_type) != 0;
-  void *box = is_node ? node_box(st, face, "node") : graph_use(st, face, NULL);
+  void *box = is_node ? (void *)node_box(st, face, "node") : graph_use(st, face, NULL);
   if (box == NULL)
     return NULL;
   cch_graph *graph = is_node ? cch_graph_node_graph(box) : box;
