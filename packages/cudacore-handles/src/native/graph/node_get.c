@@ -210,21 +210,21 @@ static PyGetSetDef conditional_properties[] = {
 
 int add_node_property_types(PyObject *module, const state *st) {
   static const struct {
-    const char *name, *doc;
+    const char *name, *public_name, *doc;
     PyGetSetDef *properties;
   } bases[] = {
-      {"AllocHandle", DOC_AllocHandle, alloc_properties},
-      {"ConditionalHandle", DOC_ConditionalHandle, conditional_properties},
-      {"EventNodeHandle", DOC_EventNodeHandle, event_properties},
-      {"FreeHandle", DOC_FreeHandle, free_properties},
-      {"MemcpyHandle", DOC_MemcpyHandle, memcpy_properties},
-      {"MemsetHandle", DOC_MemsetHandle, memset_properties},
+      {"AllocHandle", "cudacore_graph.AllocNode", DOC_AllocHandle, alloc_properties},
+      {"ConditionalHandle", "cudacore_graph.ConditionalNode", DOC_ConditionalHandle, conditional_properties},
+      {"EventNodeHandle", "cudacore_graph.EventNode", DOC_EventNodeHandle, event_properties},
+      {"FreeHandle", "cudacore_graph.FreeNode", DOC_FreeHandle, free_properties},
+      {"MemcpyHandle", "cudacore_graph.MemcpyNode", DOC_MemcpyHandle, memcpy_properties},
+      {"MemsetHandle", "cudacore_graph.MemsetNode", DOC_MemsetHandle, memset_properties},
   };
   for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
     PyType_Slot slots[] = {
         {Py_tp_doc, (void *)(uintptr_t)bases[i].doc}, {Py_tp_getset, bases[i].properties}, {0, NULL}};
     PyType_Spec spec = {
-        .name = "cudacore_graph.GraphNode", .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .slots = slots};
+        .name = bases[i].public_name, .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .slots = slots};
     PyTypeObject *type;
     if (add_type(module, NULL, bases[i].name, &spec, st->node_type, &type) < 0)
       return -1;
