@@ -45,7 +45,8 @@ typedef struct field {
   uint64_t least;
 } field;
 
-#define PLACE(node, member) offsetof(cch_##node##_node, member), sizeof((cch_##node##_node *)0)->member
+#define PLACE(node, member)                                                                                            \
+  .offset = offsetof(cch_##node##_node, member), .size = sizeof((cch_##node##_node *)0)->member
 #define FIELD(...) ((void *)&(const field){__VA_ARGS__})
 
 static PyObject *get_number(PyObject *face, void *closure) {
@@ -62,8 +63,10 @@ static PyObject *get_number(PyObject *face, void *closure) {
 }
 
 static PyGetSetDef memcpy_properties[] = {
-    {"dst", get_number, NULL, DOC_MemcpyHandle_dst, FIELD(PLACE(memcpy, dst), offsetof(cch_memcpy_node, dst_array))},
-    {"src", get_number, NULL, DOC_MemcpyHandle_src, FIELD(PLACE(memcpy, src), offsetof(cch_memcpy_node, src_array))},
+    {"dst", get_number, NULL, DOC_MemcpyHandle_dst,
+     FIELD(PLACE(memcpy, dst), .array = offsetof(cch_memcpy_node, dst_array))},
+    {"src", get_number, NULL, DOC_MemcpyHandle_src,
+     FIELD(PLACE(memcpy, src), .array = offsetof(cch_memcpy_node, src_array))},
     {"size", get_number, NULL, DOC_MemcpyHandle_size, FIELD(PLACE(memcpy, width))},
     {"height", get_number, NULL, DOC_MemcpyHandle_height, FIELD(PLACE(memcpy, height), .least = 1)},
     {"depth", get_number, NULL, DOC_MemcpyHandle_depth, FIELD(PLACE(memcpy, depth), .least = 1)},
