@@ -51,9 +51,11 @@ def options_apart(name: str) -> Callable[[_F], _F]:
 
         @wraps(function)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            # Usually there are only options. Passing all arguments on would take longer than most methods.
-            if not args and len(kwargs) <= ("options" in kwargs):
-                return function(self, options=kwargs["options"]) if kwargs else function(self)
+            # Usually there are no arguments, or only options. Passing all on would take longer than most methods.
+            if not args and not kwargs:
+                return function(self)
+            if not args and len(kwargs) == 1 and "options" in kwargs:
+                return function(self, options=kwargs["options"])
             for given in kwargs:
                 if given not in known:
                     where = suggestion(given, known) or f"; options are given as {options}={name}({given}=...)"
