@@ -13,11 +13,10 @@ rows that contain it. Run it on a GPU, or on the simulated driver: ``python -m c
 from __future__ import annotations
 
 import argparse
-import gc
 import importlib
 import pickle
 import statistics
-import time
+import timeit
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -224,14 +223,7 @@ def problem(loop: Callable[[], object]) -> str | None:
 
 def run(loop: Callable[[], object], count: int) -> float:
     """Return the time of one execution in nanoseconds, without garbage collections."""
-    repeated = range(count)
-    gc.disable()
-    start = time.perf_counter_ns()
-    for _ in repeated:
-        loop()
-    elapsed = time.perf_counter_ns() - start
-    gc.enable()
-    return elapsed / count
+    return timeit.timeit(loop, number=count) / count * 1e9
 
 
 def measure(loops: list[Callable[[], object]]) -> list[float]:

@@ -669,11 +669,10 @@ def connect(room: str, /, **faces: object) -> None:
     The first call sets all of them. Later calls replace some of them.
     """
 
-def call_owning(owner: object, frees: bool, function: Callable[..., int], /, *arguments: Any) -> int:
+def call_owning(owner: object, function: Callable[..., int], /, *arguments: Any) -> int:
     """Call a function of the library that makes a box, and whose last two parameters are an owner and its release.
 
-    The box keeps `owner` alive. If `frees` is true, `owner` is a memory resource that frees the box's memory. If
-    `owner` is None, the box has no owner. Return the function's status.
+    The box keeps `owner` alive. If `owner` is None, the box has no owner. Return the function's status.
     """
 
 def call_on_thread(function: Callable[[], _T], /) -> _T:

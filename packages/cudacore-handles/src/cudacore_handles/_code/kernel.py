@@ -185,7 +185,7 @@ class Kernel(_native.KernelHandle, Closing, Made):
             warn_unknown(self, stacklevel=stacklevel + 1)
         out = out_box("cch_kernel")
         raw, box = ffi.cast("CUkernel", self._raw), hold(self)
-        check(_native.call_owning(self, False, lib.cch_kernel_wrap, out, raw, lib.cch_kernel_library(box)))
+        check(_native.call_owning(self, lib.cch_kernel_wrap, out, raw, lib.cch_kernel_library(box)))
         made = Kernel._init(out, self._name)
         suggested = by_values(args)
         state(hold(made), suggested)

@@ -109,7 +109,7 @@ def register_host_memory(
     _check_device(context.device, read_only=bool(flags & _READ_ONLY))
     out = out_box("cch_deviceptr")
     where, register = ffi.cast("void *", memory.address), lib.cch_deviceptr_register_host
-    status = _native.call_owning(memory.keeper, False, register, out, hold(context), where, memory.nbytes, flags)
+    status = _native.call_owning(memory.keeper, register, out, hold(context), where, memory.nbytes, flags)
     if status:
         check(status, hints=_HINTS)
     return Buffer._adopt_memory(address(out), None, array, accepted)

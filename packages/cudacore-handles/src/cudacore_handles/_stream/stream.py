@@ -131,7 +131,7 @@ class Stream(_native.StreamHandle, Closing, Made):
             raise TypeError(f"{name}() returned version {version}; only version 0 is supported")
         raw = ffi.cast("CUstream", as_address(handle, f"{name}() must give an int, the stream's address"))
         out = out_box("cch_stream")
-        check(_native.call_owning(obj, False, lib.cch_stream_wrap, out, raw))
+        check(_native.call_owning(obj, lib.cch_stream_wrap, out, raw))
         return adopt(Stream, out)
 
     def create_graph_builder(self) -> GraphBuilder:

@@ -298,21 +298,20 @@ static void find_driver(void) {
  */
 static PyObject *call_owning(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
-  if (count < 3)
-    return PyErr_Format(PyExc_TypeError, "call_owning(owner, frees, function, ...) takes 3 arguments, not %zd", count);
-  bool frees = arguments[1] == Py_True;
-  owner *self = arguments[0] != Py_None ? owner_make(st, arguments[0], frees) : NULL;
+  if (count < 2)
+    return PyErr_Format(PyExc_TypeError, "call_owning(owner, function, ...) takes 2 arguments, not %zd", count);
+  owner *self = arguments[0] != Py_None ? owner_make(st, arguments[0], false) : NULL;
   if (self == NULL && arguments[0] != Py_None)
     return NULL;
-  uintptr_t release = self == NULL ? 0 : frees ? (uintptr_t)owner_free : (uintptr_t)owner_release;
-  PyObject *given = PyTuple_New(count - 1), *result = NULL;
+  uintptr_t release = self == NULL ? 0 : (uintptr_t)owner_release;
+  PyObject *given = PyTuple_New(count), *result = NULL;
   PyObject *kept = pointer_to(st, self), *function = pointer_to(st, (const void *)release);
-  for (Py_ssize_t i = 3; given != NULL && i < count; i++)
-    PyTuple_SetItem(given, i - 3, Py_NewRef(arguments[i]));
+  for (Py_ssize_t i = 2; given != NULL && i < count; i++)
+    PyTuple_SetItem(given, i - 2, Py_NewRef(arguments[i]));
   if (given != NULL && kept != NULL && function != NULL) {
-    PyTuple_SetItem(given, count - 3, Py_NewRef(kept));
-    PyTuple_SetItem(given, count - 2, Py_NewRef(function));
-    result = PyObject_CallObject(arguments[2], given);
+    PyTuple_SetItem(given, count - 2, Py_NewRef(kept));
+    PyTuple_SetItem(given, count - 1, Py_NewRef(function));
+    result = PyObject_CallObject(arguments[1], given);
   }
   if (self != NULL && (result == NULL || PyObject_IsTrue(result) != 0)) /* the library has taken nothing over */
     KEEPING_EXCEPTION(owner_discard(self));

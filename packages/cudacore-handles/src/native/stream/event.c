@@ -108,32 +108,19 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Stores the flags of an event. Returns -1 with an exception on failure. */
-static int read_flags(PyObject *self, unsigned *flags) {
+static PyObject *has_flag(PyObject *self, void *flag) {
   const cch_event *event = handle_use(self);
   if (event == NULL)
-    return -1;
-  *flags = cch_event_flags(event);
+    return NULL;
+  const bool has = (cch_event_flags(event) & (uintptr_t)flag) != 0;
   handle_done(self);
-  return 0;
+  return PyBool_FromLong(has);
 }
 
-static PyObject *is_timing_enabled(PyObject *self, void *closure) {
-  (void)closure;
-  unsigned flags;
-  return read_flags(self, &flags) == 0 ? PyBool_FromLong((flags & CCH_EVENT_DISABLE_TIMING) == 0) : NULL;
-}
-
-static PyObject *is_blocking_sync(PyObject *self, void *closure) {
-  (void)closure;
-  unsigned flags;
-  return read_flags(self, &flags) == 0 ? PyBool_FromLong((flags & CCH_EVENT_BLOCKING_SYNC) != 0) : NULL;
-}
-
-static PyObject *is_ipc_enabled(PyObject *self, void *closure) {
-  (void)closure;
-  unsigned flags;
-  return read_flags(self, &flags) == 0 ? PyBool_FromLong((flags & CCH_EVENT_INTERPROCESS) != 0) : NULL;
+static PyObject *lacks_flag(PyObject *self, void *flag) {
+  PyObject *has = has_flag(self, flag);
+  Py_XDECREF(has);
+  return has != NULL ? PyBool_FromLong(has == Py_False) : NULL;
 }
 
 static PyObject *context(PyObject *self, void *closure) {
@@ -160,9 +147,9 @@ static PyObject *device(PyObject *self, void *closure) {
 
 static PyGetSetDef properties[] = {
     {"is_done", is_done, NULL, DOC_EventHandle_is_done, NULL},
-    {"is_timing_enabled", is_timing_enabled, NULL, DOC_EventHandle_is_timing_enabled, NULL},
-    {"is_blocking_sync", is_blocking_sync, NULL, DOC_EventHandle_is_blocking_sync, NULL},
-    {"is_ipc_enabled", is_ipc_enabled, NULL, DOC_EventHandle_is_ipc_enabled, NULL},
+    {"is_timing_enabled", lacks_flag, NULL, DOC_EventHandle_is_timing_enabled, (void *)CCH_EVENT_DISABLE_TIMING},
+    {"is_blocking_sync", has_flag, NULL, DOC_EventHandle_is_blocking_sync, (void *)CCH_EVENT_BLOCKING_SYNC},
+    {"is_ipc_enabled", has_flag, NULL, DOC_EventHandle_is_ipc_enabled, (void *)CCH_EVENT_INTERPROCESS},
     {"context", context, NULL, DOC_EventHandle_context, NULL},
     {"device", device, NULL, DOC_EventHandle_device, NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -201,24 +201,26 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* The same for a Stream. */
+static cch_context *context_of_face(PyObject *self) {
+  const cch_stream *stream = handle_use(self);
+  if (stream == NULL)
+    return NULL;
+  cch_context *found = context_of(((handle *)self)->st, stream);
+  handle_done(self);
+  return found;
+}
+
 static PyObject *context(PyObject *self, void *closure) {
   (void)closure;
-  const state *st = ((handle *)self)->st;
-  cch_stream *stream = handle_use(self);
-  cch_context *found = stream != NULL ? context_of(st, stream) : NULL;
-  if (stream != NULL)
-    handle_done(self);
-  return found != NULL ? context_face(st, found) : NULL;
+  cch_context *found = context_of_face(self);
+  return found != NULL ? context_face(((handle *)self)->st, found) : NULL;
 }
 
 static PyObject *device(PyObject *self, void *closure) {
   (void)closure;
-  const state *st = ((handle *)self)->st;
-  cch_stream *stream = handle_use(self);
-  cch_context *found = stream != NULL ? context_of(st, stream) : NULL;
-  if (stream != NULL)
-    handle_done(self);
-  PyObject *device = found != NULL ? device_of(st, found) : NULL;
+  cch_context *found = context_of_face(self);
+  PyObject *device = found != NULL ? device_of(((handle *)self)->st, found) : NULL;
   box_unref(found);
   return device;
 }
